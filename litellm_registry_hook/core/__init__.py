@@ -1,0 +1,1 @@
+"""Decisions: functions of (registry, facts, request). No I/O, no clock, no logging."""
