@@ -1,0 +1,1 @@
+"""The LiteLLM side: its calls and errors translated; no policy. Only `host` imports litellm."""

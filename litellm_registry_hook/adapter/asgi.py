@@ -1,0 +1,137 @@
+"""The outermost wrap: governs routes, takes our headers off the request, writes our headers and refusals.
+
+`app.add_middleware` refuses once the app has started; `app.middleware_stack` can still be wrapped then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from litellm_registry_hook.adapter.scope import SCOPE, Scope
+from litellm_registry_hook.core.refusal import Refusal, body_of, headers_of, refuse, skipped_header
+from litellm_registry_hook.core.routes import classify
+from litellm_registry_hook.core.sanitise import HEADER_PREFIX
+
+log = logging.getLogger("litellm_registry_hook")
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+PREFIX = HEADER_PREFIX.encode()
+ERROR_STATUS = 400
+
+
+class Wrap:
+    """Raw ASGI around the host's whole stack."""
+
+    def __init__(self, app: Any, ensure_attached: Callable[[], bool], observing: Callable[[], bool]) -> None:
+        self.app = app
+        self.ensure_attached = ensure_attached
+        self.observing = observing
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self.app(scope, receive, send)
+            return
+        method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+        route = classify(method, path_of(scope))
+        headers, ours = split_headers(scope["headers"])
+        request = Scope(route, ours)
+        refusal = self._closed(request, method, scope)
+        if refusal is not None:
+            await self._refuse(refusal, request, scope, receive, send)
+            return
+        scope = {**scope, "headers": headers}
+        token = SCOPE.set(request)
+        try:
+            await self.app(scope, receive, Answer(request, send) if scope["type"] == "http" else send)
+        finally:
+            SCOPE.reset(token)
+
+    def _closed(self, request: Scope, method: str, scope: Message) -> Refusal | None:
+        if not self.ensure_attached() and request.route.kind != "harmless":
+            return refuse("gate_failed", "the registry is not attached to the proxy's router yet; try again in a moment")
+        if request.route.kind != "ungoverned":
+            return None
+        refusal = refuse(
+            "route_not_governed",
+            f"route {method} {scope['path']} is closed: the registry cannot see which model it calls",
+        )
+        if self.observing():
+            log.warning("observe: would refuse: %s", refusal.message)
+            return None
+        return refusal
+
+    @staticmethod
+    async def _refuse(refusal: Refusal, request: Scope, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4403, "reason": refusal.message[:120]})
+            return
+        await Answer(request, send).write(refusal)
+
+
+class Answer:
+    """Puts what happened on the answer, and our refusal in the place of LiteLLM's rendering of it."""
+
+    def __init__(self, request: Scope, send: Send) -> None:
+        self.request = request
+        self.send = send
+        self.replaced = False
+
+    async def __call__(self, message: Message) -> None:
+        """Pass a message on, changed."""
+        if self.replaced:
+            return
+        if message["type"] == "http.response.start":
+            refusal = self.request.refusal
+            if refusal is not None and message["status"] >= ERROR_STATUS and self.request.served is None:
+                self.replaced = True
+                await self.write(refusal)
+                return
+            kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(PREFIX)]
+            message = {**message, "headers": [*kept, *self._ours()]}
+        await self.send(message)
+
+    async def write(self, refusal: Refusal) -> None:
+        """Send a refusal in the shape of its route."""
+        body = json.dumps(body_of(refusal, self.request.route.shape)).encode()
+        headers = [(name.encode(), value.encode()) for name, value in headers_of(refusal).items()]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *self._ours()]
+        await self.send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    def _ours(self) -> list[tuple[bytes, bytes]]:
+        request = self.request
+        found: list[tuple[bytes, bytes]] = []
+        if request.tier is not None:
+            found.append((b"x-registry-tier", request.tier.encode()))
+        if request.served is not None:
+            found.append((b"x-registry-model", request.served.encode()))
+        if request.skipped:
+            found.append((b"x-registry-skipped", skipped_header(request.skipped).encode()))
+        return found
+
+
+def path_of(scope: Message) -> str:
+    """Return the decoded path below the root path, as Starlette's own routing sees it."""
+    path, root = str(scope["path"]), str(scope.get("root_path") or "")
+    if root and path.startswith(root) and path[len(root) :][:1] in {"", "/"}:
+        path = path[len(root) :] or "/"
+    return path
+
+
+def split_headers(headers: Any) -> tuple[list[tuple[bytes, bytes]], dict[str, str]]:
+    """Split the request's headers into what the host may see and our own."""
+    kept: list[tuple[bytes, bytes]] = []
+    ours: dict[str, str] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower.startswith(PREFIX):
+            ours[lower.decode("latin-1")] = value.decode("latin-1")
+        else:
+            kept.append((name, value))
+    return kept, ours

@@ -1,0 +1,127 @@
+"""Joins the registry in force with the running router and asks the core: one place for every interception point."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.scope import Scope
+from litellm_registry_hook.core.match import Seen, match, match_all
+from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
+from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
+from litellm_registry_hook.core.registry import Registry
+
+log = logging.getLogger("litellm_registry_hook")
+
+
+class Gates:
+    """The gates of one worker."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.router: Any = None
+        self._index: Index | None = None
+        self._size = -1
+
+    def use_router(self, router: Any) -> None:
+        """Take the worker's router; its deployments are read again when their number changes."""
+        self.router = router
+        self._index = None
+
+    @property
+    def index(self) -> Index:
+        """The registry joined with what the router has of it."""
+        size = len(self.router.model_list)
+        if self._index is None or size != self._size:
+            running = match_all(self.registry, host.seen_deployments(self.router), host.environment())
+            self._index, self._size = index_of(self.registry, running), size
+        return self._index
+
+    @property
+    def observing(self) -> bool:
+        """Whether refusals of unlisted models and routes are only logged."""
+        return self.registry.routing.mode == "observe"
+
+    def known(self, name: str) -> bool:
+        """Say whether a name is a tier, an alias or a model id of the registry."""
+        return name in self.index.pools
+
+    def decide(self, name: str, ask: Ask) -> Plan | Refusal | None:
+        """Decide a name as the client or LiteLLM gives it.
+
+        Returns:
+            a Plan; a Refusal; None where the model is foreign and its gate lets it through.
+
+        """
+        index = self.index
+        found = plan(index, name, ask)
+        if found is not None:
+            return found
+        meant = self._registry_name(name)
+        if meant is not None:
+            return plan(index, meant, ask)
+        if not self._host_knows(name):
+            return unknown(index, name)
+        return self.foreign(name, ask)
+
+    def foreign(self, name: str, ask: Ask) -> Refusal | None:
+        """Gate a model that the registry does not know; None lets it through."""
+        refusal = unlisted(self.registry, name, ask)
+        if refusal is not None and self.observing:
+            log.warning("observe: would refuse: %s", refusal.message)
+            return None
+        return refusal
+
+    def _registry_name(self, name: str) -> str | None:
+        """Resolve what LiteLLM itself would resolve: a model_group_alias, or a litellm_params.model string."""
+        target = self.router.get_model_from_alias(model=name)
+        if target is not None and target != name:
+            return target if target in self.index.pools else None
+        owners = {model.id for model in self.registry.models if model.litellm_model == name}
+        return owners.pop() if len(owners) == 1 and not self.router.get_model_list(model_name=name) else None
+
+    def _host_knows(self, name: str) -> bool:
+        router = self.router
+        return bool(router.has_model_id(name) or router.get_model_list(model_name=name))
+
+    def live(self, target: Running) -> dict[str, Any]:
+        """Return the router's deployment for a target, still what the registry says.
+
+        Raises:
+            LookupError: it is gone or was changed since the index was made.
+
+        """
+        entry = host.live_deployment(self.router, target.id)
+        if entry is None or match(self.registry, host.seen_of(entry), host.environment()) is None:
+            self._index = None
+            raise LookupError(target.id)
+        return entry
+
+    def clear(self, seen: Seen, ask: Ask) -> Refusal | None:
+        """Gate a concrete deployment that was chosen by somebody else; None lets it through."""
+        owner = match(self.registry, seen, host.environment())
+        if owner is None:
+            return self.foreign(seen.group or seen.model or "a call without a model", ask)
+        skip = metered_skip(self.registry, owner.model, ask)
+        return all_refused(owner.model.id, None, (skip,)) if skip is not None else None
+
+    def clear_probe(self, seen: Seen) -> Refusal | None:
+        """Gate a call that no client asked for, such as a health check: only free, always-on models without a GPU load."""
+        owner = match(self.registry, seen, host.environment())
+        if owner is not None:
+            model = owner.model
+            if not model.metered and model.lifecycle == "always-on" and not model.on_ollama:
+                return None
+            why = "each call costs money" if model.metered else f"it is {model.lifecycle} and a probe would load or bill it"
+            return all_refused(model.id, None, (Skip(model.id, "model_unavailable", f"{why}; health checks leave it alone"),))
+        if self.registry.routing.unlisted_models == "allow":
+            return None
+        name = seen.group or seen.model or "a call without a model"
+        return refuse("unlisted_model", f"model {name!r} is not in the registry and nobody asked for this call; add it to model-registry.yaml")
+
+
+def mark_plan(scope: Scope, found: Plan) -> None:
+    """Note on the request what its plan passes over."""
+    scope.tier = found.tier
+    scope.skipped = found.skipped

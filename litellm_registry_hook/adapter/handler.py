@@ -1,0 +1,197 @@
+"""The hooks that LiteLLM calls: before the request is routed, and at the deployment that is really called."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.gates import Gates, mark_plan
+from litellm_registry_hook.adapter.identity import auth_in, caller_of
+from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
+from litellm_registry_hook.core.match import Seen, same_base
+from litellm_registry_hook.core.plan import Plan, Running, join
+from litellm_registry_hook.core.refusal import Refusal, refuse
+from litellm_registry_hook.core.routes import Route
+from litellm_registry_hook.core.sanitise import (
+    HEADER_CONSENT,
+    HEADER_WAIT,
+    drop_levers,
+    read_wait,
+    split_names,
+    take_consent,
+    take_fallbacks,
+)
+
+log = logging.getLogger("litellm_registry_hook")
+T = TypeVar("T")
+PASS_THROUGH = "pass_through_endpoint"  # noqa: S105
+# Reading or ending what a response id names: nothing is generated, and LiteLLM refuses ids it did not issue.
+FOLLOW_UPS = frozenset(
+    {"aget_responses", "get_responses", "adelete_responses", "acancel_responses", "alist_input_items", "alist_models"}
+)
+TOOL_CALLS = frozenset({"call_mcp_tool", "list_mcp_tools", "mcp_call"})
+
+
+def fail_closed(hook: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Turn a bug of ours into a refusal: a gate that breaks lets nothing through."""
+
+    @wraps(hook)
+    async def guarded(*args: Any, **kwargs: Any) -> T:
+        try:
+            return await hook(*args, **kwargs)
+        except (RefusedError, host.HTTPException):
+            raise
+        except Exception:
+            log.exception("a gate of the registry failed")
+            raise_refusal(refuse("gate_failed", "the registry's gate failed and lets nothing through; see the proxy's log"))
+            raise
+
+    return guarded
+
+
+class RegistryHandler(host.CustomLogger):
+    """The callback named in litellm_settings.callbacks."""
+
+    def __init__(self, gates: Gates) -> None:
+        super().__init__()
+        self.gates = gates
+
+    # Must be defined on the concrete class: LiteLLM looks it up in vars(cls) (proxy/utils.py:3072).
+    @fail_closed
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        """Read consent and identity, drop the levers, decide, and put the first deployment's model group into the body.
+
+        Raises:
+            RefusedError: nobody may serve the request.
+
+        """
+        scope = SCOPE.get() or Scope(Route("model"), {})
+        scope.hooked = True
+        scope.caller = caller_of(user_api_key_dict)
+        consent = take_consent(data, scope.headers.get(HEADER_CONSENT))
+        wait = read_wait(scope.headers.get(HEADER_WAIT))
+        for answer in (consent, wait):
+            if isinstance(answer, Refusal):
+                raise_refusal(answer)
+        scope.allow_metered = consent is True
+        model = data.get("model")
+        if call_type == PASS_THROUGH:
+            self._foreign(str(model or "a pass-through call without a model"), scope)
+            return data
+        if not isinstance(model, str) or not model or str(call_type) in TOOL_CALLS:
+            return data
+        drop_levers(data)
+        fallbacks = take_fallbacks(data, self.gates.known)
+        if isinstance(fallbacks, Refusal):
+            raise_refusal(fallbacks)
+            return data
+        names = split_names(model) if call_type == "acompletion" else (model,)
+        plans = [await self._plan(name, scope, user_api_key_dict) for name in (*names, *fallbacks)]
+        if len(names) > 1:
+            self._comma_list(names, plans)
+            return data
+        if plans[0] is not None:
+            whole = join([one for one in plans if one is not None])
+            mark_plan(scope, whole)
+            data["model"] = whole.targets[0].model.id
+            scope.plans[data["model"]] = whole
+            _fit_embedding(data, whole)
+        return data
+
+    @fail_closed
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
+        """Look at the call as it leaves for a deployment: the last line for every LiteLLM SDK call.
+
+        Raises:
+            RefusedError: the call is not the one that was cleared, or nobody cleared it.
+
+        """
+        hop = HOP.get()
+        if isinstance(hop, Running) and _is_call_to(hop, kwargs):
+            return kwargs
+        kind = str(getattr(call_type, "value", call_type))
+        if kind in FOLLOW_UPS:
+            return kwargs
+        seen = self._seen(kwargs)
+        scope = SCOPE.get()
+        auth = auth_in(kwargs)
+        probe = scope is None or getattr(auth, "key_alias", None) == host.HEALTH_CHECK_ALIAS
+        if probe:
+            refusal = self.gates.clear_probe(seen)
+        else:
+            assert scope is not None
+            if not scope.hooked and auth is not None:
+                scope.caller = caller_of(auth)
+            refusal = self.gates.clear(seen, scope.ask())
+        if refusal is not None:
+            log.warning("stopped at the deployment: %s", refusal.message)
+            raise_refusal(refusal)
+        if isinstance(hop, Foreign) or not probe:
+            log.debug("cleared at the deployment: %s", seen.model)
+        return kwargs
+
+    async def _plan(self, name: str, scope: Scope, auth: Any) -> Plan | None:
+        if (auth.models or auth.team_models) and not await host.key_may_call(name, auth):
+            raise_refusal(
+                refuse("model_not_allowed_for_key", f"this virtual key may not use {name!r}; its list of models does not have it")
+            )
+        found = self.gates.decide(name, scope.ask())
+        if isinstance(found, Refusal):
+            raise_refusal(found)
+            return None
+        return found
+
+    @staticmethod
+    def _comma_list(names: tuple[str, ...], plans: list[Plan | None]) -> None:
+        """Each part was decided above and is decided again by the walk; a foreign name among them is a 400."""
+        for name, found in zip(names, plans, strict=False):
+            if found is None:
+                raise_refusal(
+                    refuse("bad_model_list", f"a list of models takes names of the registry, not {name!r}; send one request a model")
+                )
+
+    def _foreign(self, name: str, scope: Scope) -> None:
+        refusal = self.gates.foreign(name, scope.ask())
+        if refusal is not None:
+            raise_refusal(refusal)
+
+    def _seen(self, kwargs: dict[str, Any]) -> Seen:
+        """Find the router's deployment behind a call: by the id it carries, else by what it says of itself."""
+        info = kwargs.get("model_info")
+        deployment_id = str(info.get("id") or "") if isinstance(info, dict) else ""
+        entry = host.live_deployment(self.gates.router, deployment_id) if deployment_id and self.gates.router else None
+        if entry is not None:
+            seen = host.seen_of(entry)
+            if same_model(seen.model, str(kwargs.get("model") or "")) and same_base(
+                seen.api_base, str(kwargs.get("api_base") or "")
+            ):
+                return seen
+        return Seen("", "", str(kwargs.get("model") or ""), str(kwargs.get("api_base") or ""), "")
+
+
+def same_model(one: str, other: str) -> bool:
+    """Compare model strings; LiteLLM strips the provider on its way in."""
+    return one == other or one.partition("/")[2] == other
+
+
+def _is_call_to(hop: Running, kwargs: dict[str, Any]) -> bool:
+    """Say whether a call goes to the deployment that the walk chose: same model, same address, no azure detour."""
+    if kwargs.get("deployment_id") or kwargs.get("azure"):
+        return False
+    base = str(kwargs.get("api_base") or kwargs.get("base_url") or "")
+    wanted = host.resolved_base(hop.api_base)
+    return same_model(hop.model.litellm_model, str(kwargs.get("model") or "")) and same_base(wanted, base)
+
+
+def _fit_embedding(data: dict[str, Any], found: Plan) -> None:
+    """Let Ollama embed for the OpenAI SDK, which asks for base64 unless told otherwise.
+
+    Ollama knows floats only and LiteLLM answers 400; the SDK takes a list of floats as it comes.
+    """
+    if found.targets[0].model.on_ollama and found.targets[0].model.effective_mode == "embedding":
+        data.pop("encoding_format", None)

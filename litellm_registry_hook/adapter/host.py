@@ -1,0 +1,183 @@
+"""The one place that touches LiteLLM: each internal we rely on has a name here and a contract test.
+
+Line numbers are LiteLLM 1.108.7's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import litellm
+from fastapi import HTTPException
+from litellm._version import version as litellm_version
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
+from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
+from litellm.router import Router
+from litellm.types.router import CustomRoutingStrategyBase
+from litellm.types.utils import CallTypes
+
+from litellm_registry_hook.core.failure import Failure
+from litellm_registry_hook.core.match import Seen, resolve_env
+from litellm_registry_hook.errors import HostError
+
+__all__ = [
+    "CallTypes",
+    "CustomLogger",
+    "CustomRoutingStrategyBase",
+    "HTTPException",
+    "Router",
+    "UserAPIKeyAuth",
+    "check_host",
+    "failure_of",
+    "key_may_call",
+    "litellm_version",
+    "live_deployment",
+    "masked",
+    "original_pick",
+    "original_pick_sync",
+    "original_walk",
+    "proxy_app",
+    "running_router",
+    "seen_deployments",
+]
+
+MASTER_KEY_TOKEN = "litellm_proxy_master_key"  # noqa: S105  the literal that stands in for the master key's hash
+HEALTH_CHECK_ALIAS = "litellm-internal-health-check"
+_SECRET = re.compile(r"(?i)\b(sk-|bearer\s+|key[=:]\s*)[A-Za-z0-9_\-*.]{4,}")
+
+
+def running_router() -> Any:
+    """Return the router of this worker; None until the config is loaded (proxy_server.py:7136)."""
+    return proxy_server.llm_router
+
+
+def proxy_app() -> Any:
+    """Return the proxy's FastAPI app."""
+    return proxy_server.app
+
+
+def check_host() -> None:
+    """Make sure that this LiteLLM has what the gates stand on.
+
+    Raises:
+        HostError: names what is missing; the proxy must not start.
+
+    """
+    wanted = {
+        "async_function_with_fallbacks": Router,
+        "async_get_available_deployment": Router,
+        "get_available_deployment": Router,
+        "set_custom_routing_strategy": Router,
+        "async_pre_call_hook": CustomLogger,
+        "async_pre_call_deployment_hook": CustomLogger,
+    }
+    missing = [f"{owner.__name__}.{name}" for name, owner in wanted.items() if not hasattr(owner, name)]
+    if not missing and not inspect.iscoroutinefunction(inspect.unwrap(Router.async_function_with_fallbacks)):
+        missing.append("Router.async_function_with_fallbacks as a coroutine")
+    if missing:
+        raise HostError(f"LiteLLM {litellm_version} lacks {', '.join(missing)}: the registry cannot be enforced on it")
+
+
+def original_walk(router: Any) -> Any:
+    """Return LiteLLM's own `async_function_with_fallbacks`, bound: every router call goes through it (router.py:8251)."""
+    return type(router).async_function_with_fallbacks.__get__(router)
+
+
+def original_pick(router: Any) -> Any:
+    """Return LiteLLM's own async deployment choice, bound (router.py:14393)."""
+    return type(router).async_get_available_deployment.__get__(router)
+
+
+def original_pick_sync(router: Any) -> Any:
+    """Return LiteLLM's own sync deployment choice, bound."""
+    return type(router).get_available_deployment.__get__(router)
+
+
+def seen_deployments(router: Any) -> list[Seen]:
+    """Return every deployment the router has."""
+    return [seen_of(entry) for entry in router.model_list]
+
+
+def seen_of(entry: Mapping[str, Any]) -> Seen:
+    """Translate one element of router.model_list."""
+    info = entry.get("model_info") or {}
+    params = entry.get("litellm_params") or {}
+    return Seen(
+        id=str(info.get("id") or ""),
+        managed_by=str(info.get("managed_by") or ""),
+        model=str(params.get("model") or ""),
+        api_base=str(params.get("api_base") or ""),
+        group=str(entry.get("model_name") or ""),
+    )
+
+
+def live_deployment(router: Any, deployment_id: str) -> dict[str, Any] | None:
+    """Return the element of router.model_list with this `model_info.id`."""
+    at = router.model_id_to_deployment_index_map.get(deployment_id)
+    if at is None or at >= len(router.model_list):
+        return None
+    entry: dict[str, Any] = router.model_list[at]
+    return entry if (entry.get("model_info") or {}).get("id") == deployment_id else None
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment that LiteLLM resolves `os.environ/NAME` from."""
+    return os.environ
+
+
+def masked(text: str) -> str:
+    """Hide what looks like a key."""
+    return _SECRET.sub(r"\1***", text)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Translate an exception of an attempt.
+
+    LiteLLM maps a refused connection to a 500 and a timeout to a 408; both are no answer for the walk.
+    """
+    original = getattr(error, "original_exception", None)
+    if isinstance(original, Exception) and getattr(original, "status_code", None) is not None:
+        error = original
+    status = getattr(error, "status_code", None)
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+    text = masked(str(getattr(error, "message", None) or getattr(error, "detail", None) or error))
+    return Failure(
+        status=status if isinstance(status, int) else 0,
+        text=text,
+        retry_after_s=_retry_after(headers),
+        context_overflow=isinstance(error, litellm.ContextWindowExceededError),
+    )
+
+
+def _retry_after(headers: Mapping[str, Any]) -> float | None:
+    try:
+        value = float(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
+    except (TypeError, ValueError):
+        return None
+    return value if 0 <= value < 86400 * 31 else None
+
+
+async def key_may_call(name: str, auth: UserAPIKeyAuth) -> bool:
+    """Ask LiteLLM's own rule whether the key, and its team, list a model (auth_checks.py:5417)."""
+    router = running_router()
+    try:
+        if auth.models:
+            await can_key_call_model(name, router.model_list if router is not None else None, auth, router)
+        if auth.team_models:
+            can_object_call_model(
+                model=name, llm_router=router, models=auth.team_models, team_id=auth.team_id, object_type="team"
+            )
+    except Exception:  # noqa: BLE001  whatever it raises is a no
+        return False
+    return True
+
+
+def resolved_base(api_base: str) -> str:
+    """Resolve an `os.environ/NAME` address."""
+    return resolve_env(api_base, os.environ)

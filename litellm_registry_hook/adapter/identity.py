@@ -1,0 +1,48 @@
+"""Who is calling, from LiteLLM's authenticated object and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from litellm_registry_hook.adapter.host import MASTER_KEY_TOKEN, UserAPIKeyAuth
+from litellm_registry_hook.core.consent import ANONYMOUS, TOKEN_RE, Caller
+
+
+def caller_of(auth: object) -> Caller:
+    """Translate LiteLLM's authenticated object.
+
+    `via_virtual_key` and `authenticated_by_custom_auth` are set by LiteLLM after validation and are stripped from
+    anything a client or a custom_auth sends (types/proxy/auth/user_api_key_auth.py:177-187). A 64-hex token without
+    `via_virtual_key` is no virtual key: without a master key a client's bearer string arrives as the token.
+    """
+    if not isinstance(auth, UserAPIKeyAuth):
+        return ANONYMOUS
+    token = auth.token or auth.api_key or ""
+    alias = auth.key_alias or ""
+    if token == MASTER_KEY_TOKEN:
+        is_admin = str(getattr(auth.user_role, "value", auth.user_role)) == "proxy_admin"
+        return Caller("master_key", "", alias) if is_admin and not _custom(auth) else ANONYMOUS
+    if not TOKEN_RE.match(token):
+        return ANONYMOUS
+    if getattr(auth, "via_virtual_key", False) is True:
+        return Caller("virtual_key", token, alias)
+    return Caller("custom_auth", token, alias) if _custom(auth) else ANONYMOUS
+
+
+def _custom(auth: UserAPIKeyAuth) -> bool:
+    return getattr(auth, "authenticated_by_custom_auth", False) is True
+
+
+def auth_in(kwargs: Mapping[str, Any] | None) -> UserAPIKeyAuth | None:
+    """Find the authenticated object in a router call's buckets: an instance counts, a dict never does.
+
+    A dict fallback can replace a bucket (fallback_event_handlers.py `kwargs.update(mg)`), and then holds a dict.
+    """
+    for bucket in ("metadata", "litellm_metadata"):
+        inner = (kwargs or {}).get(bucket)
+        if isinstance(inner, Mapping):
+            auth = inner.get("user_api_key_auth")
+            if isinstance(auth, UserAPIKeyAuth):
+                return auth
+    return None

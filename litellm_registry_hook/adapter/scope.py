@@ -1,0 +1,83 @@
+"""What one request knows of itself, shared by the wrap, the hooks, the walk and the strategy."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from litellm_registry_hook.core.consent import ANONYMOUS, Caller
+from litellm_registry_hook.core.plan import Ask, Plan, Running
+from litellm_registry_hook.core.refusal import Refusal, Skip, headers_of
+from litellm_registry_hook.core.routes import Route
+
+from litellm_registry_hook.adapter.host import HTTPException  # isort: skip
+
+
+@dataclass(slots=True)
+class Scope:
+    """One request.
+
+    Attributes:
+        route: how its path is treated.
+        headers: its x-registry headers, by lower-case name; they are taken off the request.
+        caller, allow_metered: set by the pre-call hook; until then nobody, who allows nothing.
+        plans: the model name handed to the router, to the plan it stands for.
+        tier: the tier asked for. served: the registry id that answered. skipped: members passed over.
+        refusal: why it was not served.
+
+    """
+
+    route: Route
+    headers: dict[str, str]
+    caller: Caller = ANONYMOUS
+    allow_metered: bool = False
+    plans: dict[str, Plan] = field(default_factory=dict)
+    tier: str | None = None
+    served: str | None = None
+    skipped: tuple[Skip, ...] = ()
+    refusal: Refusal | None = None
+    hooked: bool = False
+
+    def ask(self) -> Ask:
+        """Return what the request says of itself, now."""
+        return Ask(self.caller, self.allow_metered, datetime.now(timezone.utc))
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The hop of a model that the registry does not know and that passed its gate.
+
+    Attributes:
+        name: as the client named it.
+
+    """
+
+    name: str
+
+
+SCOPE: ContextVar[Scope | None] = ContextVar("registry_scope", default=None)
+HOP: ContextVar[Running | Foreign | None] = ContextVar("registry_hop", default=None)
+
+
+class RefusedError(HTTPException):
+    """A refusal on its way through LiteLLM; the wrap writes the answer."""
+
+    # LiteLLM reads this off the exception and so does not retry (router.py:8427).
+    num_retries = 0
+
+    def __init__(self, refusal: Refusal) -> None:
+        detail: dict[str, Any] = {"error": {"message": refusal.message, "code": refusal.code, "type": "registry"}}
+        super().__init__(status_code=refusal.status, detail=detail, headers=headers_of(refusal))
+        self.refusal = refusal
+
+
+def raise_refusal(refusal: Refusal) -> None:
+    """Note the refusal on the request and raise it."""
+    scope = SCOPE.get()
+    if scope is not None:
+        scope.refusal = refusal
+        scope.tier = refusal.tier or scope.tier
+        scope.skipped = refusal.candidates or scope.skipped
+    raise RefusedError(refusal)

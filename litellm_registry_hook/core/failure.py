@@ -1,0 +1,67 @@
+"""What a failed attempt means for the walk through a pool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from litellm_registry_hook.core.refusal import Skip
+from litellm_registry_hook.core.registry import Model
+
+NEXT_STATUSES: Final = frozenset({401, 404, 408, 409, 429})
+QUOTA_WORDS: Final = re.compile(r"quota|usage limit|rate.?limit|insufficient|exceeded your|billing|credit", re.IGNORECASE)
+MAX_TEXT: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the host says of one failed attempt.
+
+    Attributes:
+        status: HTTP status of the upstream or of the host's error; 0 where there was no answer at all.
+        text: the upstream's words, secrets already masked by the host.
+        retry_after_s: seconds from the upstream's Retry-After.
+        context_overflow: the input does not fit this model's context.
+
+    """
+
+    status: int
+    text: str = ""
+    retry_after_s: float | None = None
+    context_overflow: bool = False
+
+
+def try_next(failure: Failure) -> bool:
+    """Say whether the next member may be tried.
+
+    Refused connection, timeout, 401, 404, 408, 409, 429, 5xx, a quota answer, context overflow: yes. Any other 4xx
+    is the request's own fault and would only repeat.
+    """
+    if failure.context_overflow or failure.status in NEXT_STATUSES:
+        return True
+    if failure.status == 0 or failure.status >= 500:  # noqa: PLR2004
+        return True
+    return failure.status in {402, 403} and QUOTA_WORDS.search(failure.text) is not None
+
+
+def larger_context(failed: Model, candidate: Model) -> bool:
+    """Say whether a candidate is known to take more context than the model that overflowed."""
+    before, after = context_of(failed), context_of(candidate)
+    return before is not None and after is not None and after > before
+
+
+def context_of(model: Model) -> int | None:
+    """Return the tokens of context a model is served with; None where the registry does not say."""
+    if model.context is not None:
+        return model.context
+    return model.gpu_residency.num_ctx if model.gpu_residency is not None else None
+
+
+def as_skip(model: Model, failure: Failure) -> Skip:
+    """Turn a failed attempt into the reason shown to the client."""
+    what = f"answered {failure.status}" if failure.status else "did not answer"
+    text = " ".join(failure.text.split())
+    if len(text) > MAX_TEXT:
+        text = text[:MAX_TEXT] + "…"
+    return Skip(model.id, "model_unavailable", f"{what}: {text}" if text else what, failure.retry_after_s)

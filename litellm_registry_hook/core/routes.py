@@ -1,0 +1,126 @@
+"""Which routes of the proxy carry a model, which are harmless, and which nobody governs.
+
+Default deny: a path that is on no list is refused, so a route that a LiteLLM upgrade brings stays closed until
+somebody has looked at it. Patterns are matched against the decoded ASGI path below the proxy's root path.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from litellm_registry_hook.core.refusal import Shape
+
+Kind = Literal["model", "passthrough", "harmless", "ungoverned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one (method, path) is treated.
+
+    Attributes:
+        kind: `model`: the gates see it; `passthrough`: the pre-call hook sees it, the model is not in the registry's
+            hands; `harmless`: no call to a model hangs on it; `ungoverned`: refused.
+        shape: the error shape of its clients.
+
+    """
+
+    kind: Kind
+    shape: Shape = "openai"
+
+
+# POST (and WebSocket) routes whose model reaches the pre-call hook, the router or the deployment hook.
+_MODEL: Final = (
+    r"(?:/v1)?/(?:chat/completions|completions|embeddings|moderations|ocr|images/generations|images/edits|videos)",
+    r"(?:/v1)?/audio/(?:speech|transcriptions)",
+    r"/(?:engines|openai/deployments)/.+/(?:chat/completions|completions|embeddings|images/generations|images/edits)",
+    r"/cursor/chat/completions",
+    r"/queue/chat/completions",
+    r"(?:/openai/v1|/v1)?/responses(?:/compact|/input_tokens)?",
+    r"(?:/v1|/v2)?/rerank",
+    r"(?:/openai/v1|/v1)?/realtime(?:/client_secrets)?",
+    r"(?:/v1)?/rag/query",
+    r"(?:/v1beta)?/interactions",
+)
+_ANTHROPIC: Final = (r"/v1/messages(?:/count_tokens)?",)
+_GEMINI: Final = (r"(?:/v1beta)?/models/.+:(?:generateContent|streamGenerateContent|countTokens)",)
+# LiteLLM's own pass-through to a provider with the proxy's key; the pre-call hook fires with
+# call_type pass_through_endpoint.
+_PASSTHROUGH: Final = (
+    r"/openai/.+",
+    r"/openai_passthrough/.+",
+    r"/(?:cohere|mistral|openrouter|groq|deepseek|together_ai)/.+",
+)
+_PASSTHROUGH_ANTHROPIC: Final = (r"/anthropic/.+",)
+_PASSTHROUGH_GEMINI: Final = (r"/gemini/.+",)
+# Reading and administration: no generating call hangs on these. /health probes models, and the deployment hook
+# decides each of those calls.
+_HARMLESS_ANY: Final = (
+    r"/",
+    r"/(?:openapi\.json|redoc|docs|robots\.txt|routes|settings|metrics|test|login|get_logo_url|get_image|get_favicon)/?",
+    r"/(?:_next|litellm-asset-prefix|ui|swagger|docs|\.well-known|litellm/\.well-known|onboarding|fallback/login)(?:/.*)?",
+    r"/(?:v2/login|v3/login|session|sso|scim|public|model_hub|metrics)(?:/.*)?",
+    r"/(?:key|team|user|organization|customer|end_user|project|tag|budget|invitation|credentials|access_group)(?:/.*)?",
+    r"/v2/(?:key|team|user|organization|model)(?:/.*)?",
+    r"/(?:global|spend|provider|gateway|agent/daily|cost_optimization|audit|callbacks|active|alerting|get|email)(?:/.*)?",
+    r"/(?:config|update|upload|schedule|reload|router/settings|router/fields|cache|coordination_redis)(?:/.*)?",
+    r"/(?:model|v1/model|model_group|health|debug|management|telemetry|add/allowed_ip|delete/allowed_ip)(?:/.*)?",
+    r"/(?:memory-usage-in-mem-cache|memory-usage-in-mem-cache-items|otel-spans|adaptive_router/state)",
+    r"/(?:registry)(?:/.*)?",
+    r"/utils/(?:supported_openai_params|model_info|transform_request|token_counter)",
+    r"/cost/(?:estimate|predict-cache)",
+)
+_HARMLESS_GET: Final = (
+    r"(?:/v1)?/models(?:/.*)?",
+    r"/cursor(?:/v1)?/models",
+    r"(?:/v1)?/search/tools",
+    r"(?:/openai/v1|/v1)?/responses/[^/]+(?:/input_items)?",
+    r"(?:/v1)?/(?:mcp|agents|skills|traces|memory|guardrails|prompts|policies)(?:/.*)?",
+    r"/(?:guardrails|prompts|policies|policy|vector_store|auto_router|fallback)(?:/.*)?",
+)
+_FOLLOW_UP: Final = (r"(?:/openai/v1|/v1)?/responses/[^/]+(?:/cancel)?",)
+
+
+def _any(*groups: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for group in groups for pattern in group))
+
+
+_RE_MODEL, _RE_ANTHROPIC, _RE_GEMINI = _any(_MODEL), _any(_ANTHROPIC), _any(_GEMINI)
+_RE_PASS, _RE_PASS_ANTHROPIC, _RE_PASS_GEMINI = _any(_PASSTHROUGH), _any(_PASSTHROUGH_ANTHROPIC), _any(_PASSTHROUGH_GEMINI)
+_RE_ANY, _RE_GET, _RE_FOLLOW_UP = _any(_HARMLESS_ANY), _any(_HARMLESS_GET), _any(_FOLLOW_UP)
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+@lru_cache(maxsize=1024)
+def classify(method: str, path: str) -> Route:
+    """Say how a request is treated.
+
+    Args:
+        method: HTTP method, or WEBSOCKET.
+        path: decoded path below the root path, as the host's own routing sees it.
+
+    """
+    if method == "OPTIONS":
+        return Route("harmless")
+    if method in {"POST", "WEBSOCKET"}:
+        if _RE_MODEL.fullmatch(path):
+            return Route("model")
+        if _RE_ANTHROPIC.fullmatch(path):
+            return Route("model", "anthropic")
+        if _RE_GEMINI.fullmatch(path):
+            return Route("model", "gemini")
+    if _RE_ANY.fullmatch(path):
+        return Route("harmless")
+    if method in _READING and _RE_GET.fullmatch(path):
+        return Route("harmless")
+    if method in {"POST", "DELETE"} and _RE_FOLLOW_UP.fullmatch(path):
+        return Route("harmless")
+    if _RE_PASS.fullmatch(path):
+        return Route("passthrough")
+    if _RE_PASS_ANTHROPIC.fullmatch(path):
+        return Route("passthrough", "anthropic")
+    if _RE_PASS_GEMINI.fullmatch(path):
+        return Route("passthrough", "gemini")
+    return Route("ungoverned")
