@@ -1,0 +1,74 @@
+"""What the demo prints: who answers for which model, and commands to copy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.demo.plan import Found
+
+HEAD = ("model", "tier", "address", "answered by")
+
+
+def table(registry: Registry, found: Sequence[Found]) -> str:
+    """Return one line a place: model, its tiers, the address, who answers there."""
+    rows = [HEAD]
+    for answer in found:
+        model_id = answer.place.model.id
+        tiers = [tier for tier, ids in registry.routing.tiers.items() if model_id in ids]
+        rows.append((model_id, ", ".join(tiers) or "-", answer.api_base, answer.answers))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def reasons(found: Sequence[Found]) -> str:
+    """Return why each stand-in stands in, one line a model."""
+    return "\n".join(f"  {answer.place.model.id}: {answer.why}" for answer in found if answer.why)
+
+
+def tier_of_mode(registry: Registry, mode: str) -> str | None:
+    """Return a tier to try a mode with: its first model has the mode and is free; local tiers first."""
+    found = []
+    for tier, ids in registry.routing.tiers.items():
+        first = registry.by_id[ids[0]] if ids else None
+        if first is not None and first.effective_mode == mode and not first.metered:
+            found.append((first.lifecycle == "quota-gated", tier))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def curl(url: str, key: str, path: str, body: Mapping[str, Any], *, headers: bool = False) -> str:
+    """Return a curl command to copy into a POSIX shell."""
+    return (
+        f"curl -sS{'i' if headers else ''} {url}{path} -H {shlex.quote(f'Authorization: Bearer {key}')} "
+        f"-H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body, ensure_ascii=False))}"
+    )
+
+
+def commands(registry: Registry, found: Sequence[Found], url: str, key: str) -> list[tuple[str, str]]:
+    """Return (what it shows, the command), as many of them as the registry has tiers for."""
+    shown: list[tuple[str, str]] = []
+    if tier := tier_of_mode(registry, "chat"):
+        body: dict[str, Any] = {"model": tier, "messages": [{"role": "user", "content": "Say hello in one sentence."}]}
+        path = "/v1/chat/completions"
+        shown.append((f"a chat answer from tier {tier}", curl(url, key, path, {**body, "max_tokens": 60})))
+    if tier := tier_of_mode(registry, "embedding"):
+        body = {"model": tier, "input": "a blue cat"}
+        shown.append((f"a vector from tier {tier}", curl(url, key, "/v1/embeddings", body)))
+    if tier := tier_of_mode(registry, "rerank"):
+        body = {"model": tier, "query": "blue cat", "documents": ["a red dog", "a blue cat on a mat"]}
+        shown.append((f"an order from tier {tier}", curl(url, key, "/v1/rerank", body)))
+    paid = next((answer for answer in found if answer.place.model.metered and not answer.real), None)
+    if paid is not None:
+        model_id = paid.place.model.id
+        body = {"model": model_id, "messages": [{"role": "user", "content": "Hello?"}]}
+        what = f"{model_id} costs money, so it is refused without this request's consent"
+        shown.append((what, curl(url, key, "/v1/chat/completions", body, headers=True)))
+        if paid.place.form == "openai":
+            counter = f"{paid.api_base.removesuffix('/v1')}/calls"
+            shown.append((f"and {model_id} was never called", f"curl -sS {counter}"))
+    return shown
