@@ -1,0 +1,75 @@
+"""What is known about LiteLLM's providers: who bills by default, who runs at home.
+
+From LiteLLM's provider names (docs.litellm.ai/docs/providers). A provider in neither table is judged by its address.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from litellm_registry_hook.core.registry import Model
+
+BILLING = frozenset(
+    """ai21 aiml anthropic azure azure_ai azure_text baseten bedrock bedrock_converse cerebras clarifai codestral cohere
+    cohere_chat cometapi dashscope databricks datarobot deepgram deepinfra deepseek elevenlabs fal_ai featherless_ai
+    fireworks_ai friendliai gemini gigachat github gradient_ai groq heroku hyperbolic jina_ai lambda_ai meta_llama
+    mistral moonshot morph nebius novita nscale nvidia_nim openai openrouter ovhcloud palm perplexity predibase
+    recraft replicate runwayml sagemaker sagemaker_chat sambanova snowflake text-completion-openai together_ai v0
+    vercel_ai_gateway vertex_ai vertex_ai_beta volcengine voyage wandb watsonx watsonx_text xai zai""".split()
+)
+HOME = frozenset(
+    """docker_model_runner hosted_vllm infinity lemonade llamafile lm_studio ollama ollama_chat oobabooga petals triton
+    vllm xinference""".split()
+)
+# Addresses that are a provider's own, however they got into the file.
+BILLING_HOSTS = (
+    "anthropic.com",
+    "api.cohere.com",
+    "api.deepseek.com",
+    "api.groq.com",
+    "api.mistral.ai",
+    "api.openai.com",
+    "api.together.xyz",
+    "api.x.ai",
+    "cognitiveservices.azure.com",
+    "fireworks.ai",
+    "googleapis.com",
+    "openai.azure.com",
+    "openrouter.ai",
+    "perplexity.ai",
+)
+SUBSCRIPTION_HOSTS = ("api.kimi.com", "api.moonshot.ai", "api.moonshot.cn", "chatgpt.com")
+
+
+def _host(api_base: str) -> str:
+    try:
+        return (urlsplit(api_base).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _under(host: str, known: tuple[str, ...]) -> bool:
+    return any(host == name or host.endswith("." + name) for name in known)
+
+
+def own_addresses(model: Model) -> list[str]:
+    """Return the addresses of a model that are not a billing provider's own."""
+    return [place.api_base for place in model.places if not _under(_host(place.api_base), BILLING_HOSTS)]
+
+
+def bills_by_default(model: Model) -> bool:
+    """Say whether calls of this model cost money unless something else was agreed on."""
+    return model.provider in BILLING and not own_addresses(model)
+
+
+def at_home(model: Model) -> bool:
+    """Say whether the model can take memory of a GPU of this house."""
+    if model.provider in HOME and not model.places:
+        return True
+    return any(not _under(_host(base), SUBSCRIPTION_HOSTS) for base in own_addresses(model))
+
+
+def gpu_host(api_base: str) -> str:
+    """Return the machine of an address, all loopback names alike."""
+    host = _host(api_base)
+    return "localhost" if host in {"localhost", "::1", "0.0.0.0"} or host.startswith("127.") else host  # noqa: S104
