@@ -88,7 +88,7 @@ class Answer:
             return
         if message["type"] == "http.response.start":
             refusal = self.request.refusal
-            if refusal is not None and message["status"] >= ERROR_STATUS and self.request.served is None:
+            if refusal is not None and message["status"] >= ERROR_STATUS and not self.request.served:
                 self.replaced = True
                 await self.write(refusal)
                 return
@@ -109,8 +109,8 @@ class Answer:
         found: list[tuple[bytes, bytes]] = []
         if request.tier is not None:
             found.append((b"x-registry-tier", request.tier.encode()))
-        if request.served is not None:
-            found.append((b"x-registry-model", request.served.encode()))
+        if request.served:
+            found.append((b"x-registry-model", ", ".join(request.served).encode()))
         if request.skipped:
             found.append((b"x-registry-skipped", skipped_header(request.skipped).encode()))
         return found

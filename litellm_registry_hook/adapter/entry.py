@@ -52,6 +52,8 @@ class Attachment:
         self.walk = Walk(self.gates, host.original_walk(router))
         router.set_custom_routing_strategy(self.strategy)
         router.async_function_with_fallbacks = self.walk
+        if not isinstance(router.amoderation, Walk):
+            router.amoderation = Walk(self.gates, host.original_moderation(router))
         # Listed in /v1/models and accepted as a name. Each is its own target, so that a key which lists a member
         # does not get the tier with it (auth_checks.py:4874), and without the plugin it leads nowhere.
         routing = self.gates.registry.routing

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.gates import Gates, mark_plan
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
-from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
+from litellm_registry_hook.adapter.scope import HOP, SCOPE, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.match import Seen, same_base
 from litellm_registry_hook.core.plan import Plan, Running, join
-from litellm_registry_hook.core.refusal import Refusal, refuse
+from litellm_registry_hook.core.refusal import Refusal, Skip, refuse
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import (
     HEADER_CONSENT,
@@ -32,6 +32,8 @@ PASS_THROUGH = "pass_through_endpoint"  # noqa: S105
 FOLLOW_UPS = frozenset(
     {"aget_responses", "get_responses", "adelete_responses", "acancel_responses", "alist_input_items", "alist_models"}
 )
+# Only a wrapper around other SDK calls: retrieval, then a completion.
+ENVELOPES = frozenset({"aquery", "query"})
 TOOL_CALLS = frozenset({"call_mcp_tool", "list_mcp_tools", "mcp_call"})
 
 
@@ -70,7 +72,11 @@ class RegistryHandler(host.CustomLogger):
             RefusedError: nobody may serve the request.
 
         """
-        scope = SCOPE.get() or Scope(Route("model"), {})
+        scope = SCOPE.get()
+        if scope is None:
+            # A call that LiteLLM makes on behalf of a request that it did not get over HTTP (MCP sampling).
+            scope = Scope(Route("model"), {})
+            SCOPE.set(scope)
         scope.hooked = True
         scope.caller = caller_of(user_api_key_dict)
         consent = take_consent(data, scope.headers.get(HEADER_CONSENT))
@@ -91,12 +97,14 @@ class RegistryHandler(host.CustomLogger):
             raise_refusal(fallbacks)
             return data
         names = split_names(model) if call_type == "acompletion" else (model,)
-        plans = [await self._plan(name, scope, user_api_key_dict) for name in (*names, *fallbacks)]
+        plans = [await self._plan(name, scope, user_api_key_dict) for name in names]
         if len(names) > 1:
             self._comma_list(names, plans)
+            scope.listed = True
             return data
         if plans[0] is not None:
-            whole = join([one for one in plans if one is not None])
+            further = [await self._fallback(name, scope, user_api_key_dict) for name in fallbacks]
+            whole = join([plans[0], *further])
             mark_plan(scope, whole)
             data["model"] = whole.targets[0].model.id
             scope.plans[data["model"]] = whole
@@ -117,9 +125,12 @@ class RegistryHandler(host.CustomLogger):
         kind = str(getattr(call_type, "value", call_type))
         if kind in FOLLOW_UPS:
             return kwargs
-        seen = self._seen(kwargs)
         scope = SCOPE.get()
         auth = auth_in(kwargs)
+        if kind in ENVELOPES:
+            # The calls it makes come by here themselves.
+            return kwargs
+        seen = self._seen(kwargs)
         probe = scope is None or getattr(auth, "key_alias", None) == host.HEALTH_CHECK_ALIAS
         if probe:
             refusal = self.gates.clear_probe(seen)
@@ -131,8 +142,6 @@ class RegistryHandler(host.CustomLogger):
         if refusal is not None:
             log.warning("stopped at the deployment: %s", refusal.message)
             raise_refusal(refusal)
-        if isinstance(hop, Foreign) or not probe:
-            log.debug("cleared at the deployment: %s", seen.model)
         return kwargs
 
     async def _plan(self, name: str, scope: Scope, auth: Any) -> Plan | None:
@@ -144,6 +153,17 @@ class RegistryHandler(host.CustomLogger):
         if isinstance(found, Refusal):
             raise_refusal(found)
             return None
+        return found
+
+    async def _fallback(self, name: str, scope: Scope, auth: Any) -> Plan:
+        """Plan a fallback that the client named: one that may not be used is passed over, not an error."""
+        try:
+            found = await self._plan(name, scope, auth)
+        except RefusedError as refused:
+            scope.refusal, skips = None, refused.refusal.candidates
+            skips = skips or (Skip(name, refused.refusal.code, refused.refusal.message),)
+            return Plan(name, None, (), skips, tuple(skip.model for skip in skips))
+        assert found is not None  # take_fallbacks keeps registry names only
         return found
 
     @staticmethod

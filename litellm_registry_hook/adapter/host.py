@@ -6,6 +6,7 @@ Line numbers are LiteLLM 1.108.7's.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from litellm.proxy import proxy_server
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
 from litellm.router import Router
+from litellm.router_utils.fallback_event_handlers import MID_STREAM_FALLBACK_CONTROLS_KEY, per_request_fallback_controls
 from litellm.types.router import CustomRoutingStrategyBase
 from litellm.types.utils import CallTypes
 
@@ -39,6 +41,8 @@ __all__ = [
     "litellm_version",
     "live_deployment",
     "masked",
+    "once_only",
+    "original_moderation",
     "original_pick",
     "original_pick_sync",
     "original_walk",
@@ -49,6 +53,8 @@ __all__ = [
 
 MASTER_KEY_TOKEN = "litellm_proxy_master_key"  # noqa: S105  the literal that stands in for the master key's hash
 HEALTH_CHECK_ALIAS = "litellm-internal-health-check"
+# "litellm.RateLimitError: RateLimitError: OpenAIException - …": the words after it are the upstream's.
+_PREFIX = re.compile(r"^(?:litellm\.\w+: )?(?:\w+: )?(?:\w+Exception - )?")
 _SECRET = re.compile(r"(?i)\b(sk-|bearer\s+|key[=:]\s*)[A-Za-z0-9_\-*.]{4,}")
 
 
@@ -89,6 +95,11 @@ def original_walk(router: Any) -> Any:
     return type(router).async_function_with_fallbacks.__get__(router)
 
 
+def original_moderation(router: Any) -> Any:
+    """Return LiteLLM's own moderation call: the one family that does not go through the funnel (router.py:7262)."""
+    return router.amoderation
+
+
 def original_pick(router: Any) -> Any:
     """Return LiteLLM's own async deployment choice, bound (router.py:14393)."""
     return type(router).async_get_available_deployment.__get__(router)
@@ -115,6 +126,18 @@ def seen_of(entry: Mapping[str, Any]) -> Seen:
         api_base=str(params.get("api_base") or ""),
         group=str(entry.get("model_name") or ""),
     )
+
+
+def once_only(kwargs: dict[str, Any]) -> None:
+    """Turn off LiteLLM's own retries and fallbacks for one attempt, mid-stream ones too.
+
+    The mid-stream ones read a copy of these settings made when the call came in
+    (router_utils/fallback_event_handlers.py:374).
+    """
+    off = {"num_retries": 0, "max_retries": 0, "disable_fallbacks": True, "fallbacks": []}
+    kwargs.update(off)
+    if MID_STREAM_FALLBACK_CONTROLS_KEY in kwargs:
+        kwargs[MID_STREAM_FALLBACK_CONTROLS_KEY] = per_request_fallback_controls(off)
 
 
 def live_deployment(router: Any, deployment_id: str) -> dict[str, Any] | None:
@@ -145,14 +168,31 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(original, Exception) and getattr(original, "status_code", None) is not None:
         error = original
     status = getattr(error, "status_code", None)
-    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
-    text = masked(str(getattr(error, "message", None) or getattr(error, "detail", None) or error))
+    headers = (
+        getattr(error, "litellm_response_headers", None)
+        or getattr(getattr(error, "response", None), "headers", None)
+        or getattr(error, "headers", None)
+        or {}
+    )
+    text = masked(_words_of(str(getattr(error, "message", None) or getattr(error, "detail", None) or error)))
     return Failure(
         status=status if isinstance(status, int) else 0,
         text=text,
         retry_after_s=_retry_after(headers),
         context_overflow=isinstance(error, litellm.ContextWindowExceededError),
     )
+
+
+def _words_of(message: str) -> str:
+    """Keep the upstream's own sentence: without LiteLLM's class names, out of the usual JSON error body."""
+    text = _PREFIX.sub("", message)
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return text
+    error = body.get("error") if isinstance(body, dict) else None
+    inner = error.get("message") if isinstance(error, dict) else error
+    return inner if isinstance(inner, str) else text
 
 
 def _retry_after(headers: Mapping[str, Any]) -> float | None:

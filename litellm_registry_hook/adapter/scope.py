@@ -24,8 +24,11 @@ class Scope:
         headers: its x-registry headers, by lower-case name; they are taken off the request.
         caller, allow_metered: set by the pre-call hook; until then nobody, who allows nothing.
         plans: the model name handed to the router, to the plan it stands for.
-        tier: the tier asked for. served: the registry id that answered. skipped: members passed over.
+        tier: the tier asked for; None for a named model and for a list of models.
+        served: the registry ids that answered; several for a list of models. skipped: members passed over.
         refusal: why it was not served.
+        listed: whether the client named a list of models.
+        hooked: whether the pre-call hook has seen the request.
 
     """
 
@@ -35,10 +38,16 @@ class Scope:
     allow_metered: bool = False
     plans: dict[str, Plan] = field(default_factory=dict)
     tier: str | None = None
-    served: str | None = None
+    served: tuple[str, ...] = ()
     skipped: tuple[Skip, ...] = ()
     refusal: Refusal | None = None
     hooked: bool = False
+    listed: bool = False
+
+    def mark_served(self, model_id: str) -> None:
+        """Note who answered."""
+        if model_id not in self.served:
+            self.served = (*self.served, model_id)
 
     def ask(self) -> Ask:
         """Return what the request says of itself, now."""

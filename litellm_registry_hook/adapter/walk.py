@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.first_token import first_token
 from litellm_registry_hook.adapter.gates import Gates, mark_plan
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
@@ -68,7 +69,8 @@ class Walk:
         if isinstance(found, Refusal):
             raise_refusal(found)
         if isinstance(found, Plan):
-            mark_plan(scope, found)
+            if not scope.listed:
+                mark_plan(scope, found)
             return found
         return None
 
@@ -88,7 +90,8 @@ class Walk:
                 continue
             token = HOP.set(target)
             try:
-                response = await self.original(*args, **self._kwargs_for(target, kwargs, first=number == 0))
+                attempt = self.original(*args, **self._kwargs_for(target, kwargs, first=number == 0))
+                response = await first_token(await attempt)
             except RefusedError:
                 raise
             except Exception as caught:
@@ -100,7 +103,7 @@ class Walk:
                 failed.append(as_skip(target.model, failure))
                 log.info("%s: %s: %s", found.name, target.id, failed[-1].reason)
             else:
-                scope.served = target.model.id
+                scope.mark_served(target.model.id)
                 scope.skipped = in_pool_order(found, failed, served=target.model.id)
                 return response
             finally:
@@ -115,7 +118,8 @@ class Walk:
     def _kwargs_for(target: Running, kwargs: dict[str, Any], *, first: bool) -> dict[str, Any]:
         """Return the arguments of one attempt; the first shares LiteLLM's own buckets, as it writes back into them."""
         hop = dict(kwargs)
-        hop.update(model=target.model.id, num_retries=0, disable_fallbacks=True, fallbacks=[])
+        hop["model"] = target.model.id
+        host.once_only(hop)
         if target.model.on_ollama:
             drop_runner_options(hop)
         if target.model.timeout_s is not None:

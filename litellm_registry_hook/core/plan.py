@@ -200,16 +200,20 @@ def unlisted(registry: Registry, name: str, ask: Ask) -> Refusal | None:
     if rule == "deny":
         return refuse(
             "unlisted_model",
-            f"model {name!r} is not in the registry and routing.unlisted_models is deny; add it to model-registry.yaml",
+            f"{_quoted(name)} is not in the registry and routing.unlisted_models is deny; add it to model-registry.yaml",
         )
     skip = _metered(registry, name, ask)
     if skip is None:
         return None
     return refuse(
         "unlisted_model",
-        f"model {name!r} is not in the registry, so it counts as metered (routing.unlisted_models: metered): "
+        f"{_quoted(name)} is not in the registry, so it counts as metered (routing.unlisted_models: metered): "
         f"{skip.reason}; or add it to model-registry.yaml",
     )
+
+
+def _quoted(name: str) -> str:
+    return name if name.startswith("a ") else f"model {name!r}"
 
 
 def unknown(index: Index, name: str) -> Refusal:
@@ -219,9 +223,14 @@ def unknown(index: Index, name: str) -> Refusal:
 
 
 def join(plans: Sequence[Plan]) -> Plan:
-    """Chain the plans of a request and of its client-named fallbacks; a deployment is tried once."""
+    """Chain the plans of a request and of its client-named fallbacks; a deployment is tried once.
+
+    Embeddings have no fallbacks: vectors of two models are not comparable.
+    """
     first = plans[0]
     if len(plans) == 1:
+        return first
+    if first.targets and first.targets[0].model.effective_mode == "embedding":
         return first
     targets: dict[str, Running] = {}
     skipped: dict[str, Skip] = {}

@@ -94,7 +94,8 @@ def all_refused(asked: str, tier: str | None, skips: Sequence[Skip]) -> Refusal:
         by_status = {503: 0, 429: 1, 403: 2, 400: 3}
         lead = min(skips, key=lambda skip: by_status[STATUS[skip.code]])
     if len(skips) == 1:
-        message = f"{_subject(asked, tier)}: {skips[0].model}: {skips[0].reason}"
+        who = "" if skips[0].model == asked else f"{skips[0].model}: "
+        message = f"{_subject(asked, tier)}: {who}{skips[0].reason}"
     else:
         listed = "; ".join(f"{skip.model}: {skip.code}: {skip.reason}" for skip in skips)
         message = f"{_subject(asked, tier)} has no model for this request. {listed}"

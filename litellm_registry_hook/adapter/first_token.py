@@ -1,0 +1,125 @@
+"""Wait for a stream's first token before it counts as served.
+
+LiteLLM does so for chat (router.py:774); for messages, responses, text completions and generateContent it hands over
+the stream at once, and a dead one would reach the client as a 200 with an error event although the next pool member
+was free. Preludes that LiteLLM makes up itself (message_start, response.created, a role) are no token.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+MAX_PRELUDE: Final = 16
+_EVENT: Final = re.compile(rb'^event: *([\w.]+)|"type": *"([\w.]+)"', re.MULTILINE)
+_PRELUDE: Final = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "ping",
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    }
+)
+_FAILED: Final = frozenset({"error", "response.failed"})
+
+
+class DeadStreamError(Exception):
+    """A stream that said it failed before its first token; counts as an upstream 502."""
+
+    status_code = 502
+
+
+async def first_token(stream: Any) -> Any:
+    """Read a stream up to its first token and hand it back whole.
+
+    Raises:
+        DeadStreamError: it said that it failed. Whatever the stream raises while it is read.
+
+    """
+    if not hasattr(stream, "__aiter__"):
+        return stream
+    source = stream.__aiter__()
+    head: list[Any] = []
+    try:
+        async for chunk in source:
+            head.append(chunk)
+            word = event_of(chunk)
+            if word in _FAILED:
+                raise DeadStreamError(_words(chunk))
+            if word not in _PRELUDE or len(head) >= MAX_PRELUDE:
+                break
+    except BaseException:
+        await _close(stream)
+        raise
+    return replayed(stream, source, head)
+
+
+def event_of(chunk: Any) -> str:
+    """Name a chunk: its event type, `response.created` for a chat chunk that carries only a role, else empty."""
+    if isinstance(chunk, (bytes, str)):
+        found = _EVENT.search(chunk if isinstance(chunk, bytes) else chunk.encode())
+        return (found.group(1) or found.group(2)).decode() if found else ""
+    kind = chunk.get("type") if isinstance(chunk, dict) else getattr(chunk, "type", None)
+    if kind is not None:
+        return str(getattr(kind, "value", kind))
+    choices = getattr(chunk, "choices", None)
+    delta = getattr(choices[0], "delta", None) if choices else None
+    if delta is None or getattr(choices[0], "finish_reason", None):
+        return ""
+    said = any(getattr(delta, key, None) for key in ("content", "tool_calls", "reasoning_content", "audio", "images"))
+    return "" if said else "response.created"
+
+
+def replayed(stream: Any, source: Any, head: list[Any]) -> Any:
+    """Return the same object, which gives `head` first: LiteLLM asks for its type and attributes later."""
+    cls = type(stream)
+    waiting = iter(head)
+
+    async def step(_: Any) -> Any:
+        for chunk in waiting:
+            return chunk
+        return await source.__anext__() if source is not stream else await cls.__anext__(stream)
+
+    made = type(cls.__name__, (cls,), {"__aiter__": lambda self: self, "__anext__": step})
+    try:
+        stream.__class__ = made
+    except TypeError:
+        return _Chain(stream, source, head)
+    return stream
+
+
+class _Chain:
+    """A stream whose class cannot be changed (a bare generator), with its head put back."""
+
+    def __init__(self, stream: Any, source: Any, head: list[Any]) -> None:
+        self._stream, self._source, self._head = stream, source, iter(head)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> _Chain:
+        return self
+
+    async def __anext__(self) -> Any:
+        for chunk in self._head:
+            return chunk
+        return await self._source.__anext__()
+
+    async def aclose(self) -> None:
+        await _close(self._stream)
+
+
+async def _close(stream: Any) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _words(chunk: Any) -> str:
+    text = chunk.decode(errors="replace") if isinstance(chunk, bytes) else str(chunk)
+    found = re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text)
+    return found.group(1) if found else text[:200]
