@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from litellm_registry_hook.core.findings import Path
 from litellm_registry_hook.core.registry import Model, Registry
@@ -36,9 +37,11 @@ class Draft:
         """Say whether nothing was left out at, above or below a path."""
         return not self.mended.damaged or self.mended.intact(path)
 
+    @cached_property
+    def _places(self) -> dict[str, Path]:
+        return {model.id: at for at, model in self.models()}
+
     def whole(self, model_id: str, key: str) -> bool:
         """Say whether a model is there and its `key` was not left out."""
-        for at, model in self.models():
-            if model.id == model_id:
-                return self.intact(*at, key)
-        return False
+        at = self._places.get(model_id)
+        return at is not None and self.intact(*at, key)

@@ -43,9 +43,7 @@ def preload_check(
 
     """
     model = get_model(registry, id)
-    if model.gpu_residency is None:
-        return True, f"{model.id} takes no GPU memory: it has no gpu_residency"
-    required = model.gpu_residency.vram_mb
+    required = model.gpu_residency.vram_mb if model.gpu_residency is not None else 0
     resident = frozenset(resident_ids or ())
     waiting = {
         other: size for other, size in never_evict_mb(registry).items() if other != model.id and other not in resident
@@ -53,6 +51,8 @@ def preload_check(
     names = f" ({', '.join(f'{other} {size}' for other, size in waiting.items())})" if waiting else ""
     reserved = f"never-evict models not resident yet reserve {sum(waiting.values())} MB{names}"
     numbers = f"headroom {headroom_mb:g} MB, required {required} MB, {reserved}"
+    if model.gpu_residency is None:
+        return True, f"{model.id} takes no GPU memory, it has no gpu_residency: {numbers}"
     if model.gpu_residency.never_evict:
         return True, f"{model.id} is never-evict, it is always loaded: {numbers}"
     if headroom_mb >= required:

@@ -12,6 +12,7 @@ from litellm_registry_hook.core.providers import at_home, gpu_host
 from litellm_registry_hook.core.registry import Endpoint, Model
 
 _POLICY = "gpu_residency_policy"
+_NAMED = 8
 Gpu = tuple[str, str]  # machine, and `auto`, an index or a UUID
 
 
@@ -125,7 +126,9 @@ def _total(draft: Draft, gpu: str) -> int | None:
 def _sum(draft: Draft, models: list[Model]) -> tuple[int, str]:
     reserve = draft.registry.gpu_residency_policy.reserve_mb
     sizes = [(model.id, model.gpu_residency.vram_mb) for model in models if model.gpu_residency is not None]
-    text = " + ".join(f"{name} {size}" for name, size in sizes)
+    text = " + ".join(f"{name} {size}" for name, size in sizes[:_NAMED])
+    if len(sizes) > _NAMED:
+        text += f" + {len(sizes) - _NAMED} more"
     return sum(size for _, size in sizes) + reserve, f"{text} + reserve {reserve}"
 
 
@@ -174,8 +177,10 @@ def _never_evict_fits(draft: Draft) -> Iterator[Finding]:
 def _loadable(draft: Draft, at: Path, model: Model, on_gpu: dict[Gpu, list[Model]]) -> Iterator[Finding]:
     for key in dict.fromkeys(_placed(model)):
         total = _total(draft, key[1])
+        if total is None:
+            continue
         need, text = _sum(draft, [model, *on_gpu.get(key, [])])
-        if total is not None and need > total:
+        if need > total:
             message = f"it can never be loaded: with the never-evict models {need} MB ({text}) of {total} MB"
             hint = "take a smaller model, or keep fewer models never-evict"
             yield Finding("can_never_load", (*at, "gpu_residency", "vram_mb"), message, hint, severity="warning")

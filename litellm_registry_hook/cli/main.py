@@ -1,0 +1,68 @@
+"""The console scripts. Commands are imported when they are called: a command line must start fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+import click
+
+from litellm_registry_hook._version import __version__
+from litellm_registry_hook.cli.options import common_options
+from litellm_registry_hook.cli.run import run
+
+# name: module, attribute, one line of help
+COMMANDS = {
+    "list": ("list_cmd", "list_models", "List the models."),
+    "resolve": ("resolve_cmd", "resolve", "Print the first usable model of a tier."),
+    "probe-config": ("probe_config_cmd", "probe_config", "Print what must be asked to know whether a model can be used."),
+    "preload-check": ("preload_cmd", "preload_check", "Say whether a model may be loaded."),
+    "validate": ("validate_cmd", "validate", "Check a registry file."),
+    "serve": ("serve", "serve", "Start the LiteLLM proxy with the registry in force."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules, imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands there are, in the order of the table."""
+        _ = ctx
+        return [name for name, (module, _, _) in COMMANDS.items() if find_spec(f"litellm_registry_hook.cli.{module}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(import_module(f"litellm_registry_hook.cli.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="litellm-registry")
+@common_options
+def cli() -> None:
+    """Ask and check the model registry.
+
+    Exit codes: 0 yes, 1 no, 2 error.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `litellm-registry`; return its exit code."""
+    return run(cli, "litellm-registry", arguments)
+
+
+def generate_main(arguments: Sequence[str] | None = None) -> int:
+    """Run `generate-litellm-config`; return its exit code."""
+    command = import_module("litellm_registry_hook.cli.generate").generate
+    assert isinstance(command, click.Command)
+    return run(command, "generate-litellm-config", arguments)

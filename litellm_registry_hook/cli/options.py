@@ -1,0 +1,59 @@
+"""Options that work before and after the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from litellm_registry_hook.core.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    # The one given nearest to the command wins; the group's is kept where the command has none.
+    if value and parameter.name is not None:
+        context.find_root().meta[parameter.name] = value
+    return value
+
+
+def common_options(function: F) -> F:
+    """Add --registry FILE and --json; read them with registry_file() and wants_json()."""
+    json_option = click.option(
+        "--json", "json_output", is_flag=True, expose_value=False, callback=_keep, help="Print JSON only."
+    )
+    registry_option = click.option(
+        "--registry",
+        "registry_file",
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep,
+        help="The registry; default $LITELLM_REGISTRY, else model-registry.yaml.",
+    )
+    return registry_option(json_option(function))
+
+
+def wants_json() -> bool:
+    """Say whether --json was given."""
+    return bool(click.get_current_context().find_root().meta.get("json_output"))
+
+
+def registry_file() -> str | None:
+    """Return what --registry names, None where it was not given."""
+    value = click.get_current_context().find_root().meta.get("registry_file")
+    return None if value is None else str(value)
+
+
+def read_registry() -> Registry:
+    """Load the registry that the options name.
+
+    Raises:
+        RegistryError: it cannot be read or is not valid.
+
+    """
+    from litellm_registry_hook.wiring import load_registry  # noqa: PLC0415
+
+    return load_registry(registry_file())
