@@ -203,17 +203,28 @@ def _verify(registry: Registry, before: Mapping[str, Any], text: str, name: str,
 def _foreign(registry: Registry, config: Mapping[str, Any], *, adopt: bool) -> dict[str, Any]:
     """Return what of a config is not ours; empty sections count as missing."""
     rest: dict[str, Any] = dict(config)
-    entries = list(enumerate(rest.pop("model_list", None) or []))
-    foreign = [(index, entry) for index, entry in entries if not is_owned(entry)]
+    listed = rest.pop("model_list", None)
+    managed = {id(listed)} if listed else set()
+    foreign = [(index, entry) for index, entry in enumerate(listed or []) if not is_owned(entry)]
     adopted = {shadow.index for shadow in shadows(registry, foreign)} if adopt else set()
-    rest["model_list"] = [entry for index, entry in foreign if index not in adopted]
-    for section, keys in _MANAGED_KEYS.items():
-        value = rest.pop(section, None)
-        if isinstance(value, Mapping):
-            value = {key: item for key, item in value.items() if key not in keys}
-        if value:
-            rest[section] = value
-    return rest
+    sections: dict[str, Any] = {"model_list": [entry for index, entry in foreign if index not in adopted]}
+    for name, keys in _MANAGED_KEYS.items():
+        section = rest.pop(name, None)
+        if isinstance(section, Mapping):
+            managed.update(id(value) for value in (section, section.get("callbacks")) if isinstance(value, (dict, list)))
+            section = {key: item for key, item in section.items() if key not in keys}
+        if section:
+            sections[name] = section
+    return {**{key: _unshared(value, managed) for key, value in rest.items()}, **sections}
+
+
+def _unshared(value: Any, managed: set[int]) -> Any:
+    """Return a value without the containers that ours are aliases of: editing those is what was asked for."""
+    if id(value) in managed:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _unshared(item, managed) for key, item in value.items()}
+    return [_unshared(item, managed) for item in value] if isinstance(value, list) else value
 
 
 def _included(path: Path, config: Mapping[str, Any]) -> tuple[list[tuple[str, Mapping[str, Any]]], list[Problem]]:

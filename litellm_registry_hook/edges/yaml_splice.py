@@ -33,6 +33,8 @@ class Splicer:
         self._name = name
         self._loader = loader
         self._document: Document | None = None
+        self._original = text
+        self._history: list[tuple[int, int, int]] = []
         self._newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
 
     @property
@@ -246,12 +248,21 @@ class Splicer:
                     raise self._error(
                         inner,
                         f"this has to change, but the anchor &{inner.name} set in it is used on line "
-                        f"{line_of(self.text, alias.start)}: move the anchor out of it",
+                        f"{self._line(alias.start)}: move the anchor out of it",
                     )
         return node.start, node.end
 
     def _error(self, node: Node, message: str) -> ConfigError:
-        return ConfigError(f"{self._name}:{line_of(self.text, node.start)}: {message}")
+        return ConfigError(f"{self._name}:{self._line(node.start)}: {message}")
+
+    def _line(self, index: int) -> int:
+        """Return the line that a place of the edited text has in the file as it was read."""
+        for start, taken, put in reversed(self._history):
+            if index >= start + put:
+                index += taken - put
+            elif index > start:
+                index = start
+        return line_of(self._original, index)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -261,6 +272,7 @@ class Splicer:
                 self.removed.append(self.text[start:end])
             if new:
                 self.added.append(new)
+            self._history.append((start, end - start, len(new)))
             self.text = self.text[:start] + new + self.text[end:]
         self._document = None
 
