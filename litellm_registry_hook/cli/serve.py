@@ -72,10 +72,15 @@ def run_demo(path: Path, host: str, port: int, workers: int | None, extra: Seque
     from litellm_registry_hook.demo.run import Settings, run_demo  # noqa: PLC0415
 
     settings = Settings(path, host, port, workers, extra)
-    return asyncio.run(run_demo(settings, _load, os.environ, click.echo, _complain))
+    try:
+        return asyncio.run(run_demo(settings, _load, os.environ, click.echo, _complain))
+    except RegistryHookError as error:
+        return _fail(str(error))
 
 
-def run_proxy(path: Path, config_file: Path, host: str, port: int, workers: int | None, extra: Sequence[str]) -> int:
+def run_proxy(  # noqa: RET503
+    path: Path, config_file: Path, host: str, port: int, workers: int | None, extra: Sequence[str]
+) -> int:
     """Check everything, then become the proxy; return the exit code of a failed check."""
     from litellm_registry_hook.demo.proxy import command_line, missing_host, port_problem  # noqa: PLC0415
 
@@ -125,14 +130,9 @@ def master_key_problem(config: Mapping[str, Any], environ: Mapping[str, str], na
 def _loaded(path: Path) -> Registry | None:
     try:
         return _load(path)
-    except RegistryHookError as error:
+    except RegistryHookError as error:  # its text lists every problem
         _complain(str(error))
-        for problem in getattr(error, "problems", ()):
-            if problem.severity == "error" and problem.message not in str(error):
-                click.echo(f"  {path}:{problem.line}: {problem.code}: {problem.message} {problem.hint}", err=True)
-    except OSError as error:
-        _complain(f"the registry {path} cannot be read: {error.strerror}")
-    return None
+        return None
 
 
 def _load(path: Path) -> Registry:

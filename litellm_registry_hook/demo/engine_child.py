@@ -5,6 +5,7 @@ Prints its address as the first line of stdout and serves until its stdin closes
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 
@@ -17,7 +18,8 @@ N_PARALLEL = 2
 def main(model_path: str, alias: str) -> None:
     """Serve one GGUF file under one name."""
     die_with_parent(signal.SIGKILL)
-    import xllamacpp  # noqa: PLC0415
+    # By name: it is optional, and has no types.
+    xllamacpp = importlib.import_module("xllamacpp")
 
     params = xllamacpp.CommonParams()
     params.model.path = model_path

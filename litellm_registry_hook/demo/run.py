@@ -112,7 +112,7 @@ async def _start(
     running = await start_stand_ins(places, why_not, speaker_of(engine))
     stack.push_async_callback(running.stop)
 
-    # mkdtemp makes it 0700; it is removed last of all.
+    # Made 0700; the proxy, which is stopped first, has its working directory in it.
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="litellm-registry-demo-")))
     registry_file, config_file = folder / "model-registry.yaml", folder / "litellm-config.yaml"
     document = yaml.safe_load(settings.registry_file.read_text(encoding="utf-8"))

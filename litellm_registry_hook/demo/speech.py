@@ -112,13 +112,16 @@ class FromEngine:
     async def speak(self, ask: Ask) -> AsyncIterator[Piece]:
         """Write one answer, piece by piece."""
         body = {
+            # So small a model keeps to the question only when little is left to chance.
+            "temperature": 0.2,
             **ask.options,
             "messages": fitted(ask.messages),
             "max_tokens": max(1, min(ask.max_tokens, DEFAULT_TOKENS)),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        began, reason, usage = False, "", {}
+        began, reason = False, ""
+        usage: Mapping[str, Any] = {}
         try:
             async with aiohttp.ClientSession() as session, session.post(self._url, json=body) as answer:
                 answer.raise_for_status()
