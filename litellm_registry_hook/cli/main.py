@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import click
 
 from litellm_registry_hook._version import __version__
-from litellm_registry_hook.cli.options import common_options
+from litellm_registry_hook.cli.options import group_options
 from litellm_registry_hook.cli.run import run
 
 # name: module, attribute, one line of help
@@ -48,12 +48,13 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="litellm-registry")
-@common_options
-def cli() -> None:
+@group_options
+def cli(registry: str | None, json: bool) -> None:
     """Ask and check the model registry.
 
     Exit codes: 0 yes, 1 no, 2 error.
     """
+    _ = registry, json  # the commands read them, see cli/options.py
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,30 +20,33 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any
     return value
 
 
+def _json(expose: bool) -> Callable[[F], F]:
+    return click.option("--json", "json", is_flag=True, expose_value=expose, callback=_keep, help="Print JSON only.")
+
+
+def _registry(expose: bool) -> Callable[[F], F]:
+    text = "The registry; default $LITELLM_REGISTRY, else model-registry.yaml."
+    return click.option("--registry", metavar="FILE", expose_value=expose, callback=_keep, help=text)
+
+
 def common_options(function: F) -> F:
-    """Add --registry FILE and --json; read them with registry_file() and wants_json()."""
-    json_option = click.option(
-        "--json", "json_output", is_flag=True, expose_value=False, callback=_keep, help="Print JSON only."
-    )
-    registry_option = click.option(
-        "--registry",
-        "registry_file",
-        metavar="FILE",
-        expose_value=False,
-        callback=_keep,
-        help="The registry; default $LITELLM_REGISTRY, else model-registry.yaml.",
-    )
-    return registry_option(json_option(function))
+    """Add --registry FILE and --json to a command; read them with registry_file() and wants_json()."""
+    return _registry(False)(_json(False)(function))
+
+
+def group_options(function: F) -> F:
+    """Add the same options to the group; commands also find them as `ctx.find_root().params`."""
+    return _registry(True)(_json(True)(function))
 
 
 def wants_json() -> bool:
     """Say whether --json was given."""
-    return bool(click.get_current_context().find_root().meta.get("json_output"))
+    return bool(click.get_current_context().find_root().meta.get("json"))
 
 
 def registry_file() -> str | None:
     """Return what --registry names, None where it was not given."""
-    value = click.get_current_context().find_root().meta.get("registry_file")
+    value = click.get_current_context().find_root().meta.get("registry")
     return None if value is None else str(value)
 
 

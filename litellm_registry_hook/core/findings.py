@@ -9,6 +9,7 @@ from typing import Any, Literal
 from litellm_registry_hook.core.problems import Severity
 
 Path = tuple[str | int, ...]
+_SECRET = re.compile(r"(?<![A-Za-z0-9])sk-[^\s\"']+")
 _PLAIN_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]*$")
 
 
@@ -53,8 +54,7 @@ def format_path(path: Path) -> str:
 
 def redact(text: str) -> str:
     """Shorten text for a message; what looks like an API key is never shown."""
-    if "sk-" in text:
-        return "sk-…"
+    text = _SECRET.sub("sk-…", text)
     return text if len(text) <= 80 else text[:77] + "…"  # noqa: PLR2004
 
 

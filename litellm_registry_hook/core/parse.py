@@ -12,7 +12,7 @@ from litellm_registry_hook.core.findings import Finding, Path, shown
 from litellm_registry_hook.core.keys import container_at
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.salvage import Salvage, salvage
-from litellm_registry_hook.core.shape import Source, shape_errors, shape_findings
+from litellm_registry_hook.core.shape import Source, empty_value, shape_errors, shape_findings
 
 
 def _no_source(_path: Path, _at: str) -> str | None:
@@ -54,7 +54,7 @@ def parse(
         # A key that is misspelled is not missing too.
         findings += [found for found in shape_findings(errors, tree, source) if found.path not in mended.renamed]
         findings += inner
-        draft = Draft(rest, frozenset(rest.by_id) | _ids(tree) | _ids(mended.tree), mended, env)
+        draft = Draft(rest, frozenset(rest.by_id) | _ids(tree, source) | _ids(mended.tree, source), mended, env)
         findings += [
             replace(found, path=mended.original(found.path)) for found in check(draft) if not mended.spoiled(found.path)
         ]
@@ -67,13 +67,17 @@ def parse(
     return registry, findings
 
 
-def _ids(tree: dict[Any, Any]) -> frozenset[str]:
+def _ids(tree: dict[Any, Any], source: Source) -> frozenset[str]:
+    """Return the ids of all models, also of broken ones, and of those whose id is read as a number."""
     models = tree.get("models")
     if not isinstance(models, list):
         return frozenset()
-    return frozenset(
-        model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)
-    )
+    ids = [
+        model["id"] if isinstance(model["id"], str) else source(("models", index, "id"), "value")
+        for index, model in enumerate(models)
+        if isinstance(model, dict) and "id" in model
+    ]
+    return frozenset(model_id for model_id in ids if model_id)
 
 
 def _empty_values(value: Any, path: Path = ()) -> Iterator[Finding]:
@@ -86,8 +90,7 @@ def _empty_values(value: Any, path: Path = ()) -> Iterator[Finding]:
     if container_at(path) is not None and None in value.values():
         for key, item in value.items():
             if item is None:
-                hint = "write a value, or remove the key"
-                yield Finding("empty_value", (*path, key), f"`{key}` has no value", hint)
+                yield empty_value((*path, key))
     for key, item in value.items():
         # What stands under `litellm` and `options` is passed on as it is.
         if isinstance(item, (dict, list)) and key not in {"litellm", "options"}:

@@ -38,7 +38,19 @@ BILLING_HOSTS = (
     "openrouter.ai",
     "perplexity.ai",
 )
+_ADDRESS = ("http://", "https://", "os.environ/")
 SUBSCRIPTION_HOSTS = ("api.kimi.com", "api.moonshot.ai", "api.moonshot.cn", "chatgpt.com")
+
+
+def readable(model: Model) -> bool:
+    """Say whether provider and address of a model can be read; if not, a rule of checks/serving.py has said so."""
+    base = model.litellm.get("api_base")
+    return isinstance(model.litellm.get("model"), str) and (base is None or legal_address(base))
+
+
+def legal_address(base: object) -> bool:
+    """Say whether a value can be an api_base."""
+    return isinstance(base, str) and base.startswith(_ADDRESS) and base not in _ADDRESS
 
 
 def _host(api_base: str) -> str:

@@ -18,6 +18,13 @@ from litellm_registry_hook.core.shape import Source, shape_errors, shape_finding
 from litellm_registry_hook.core.suggest import nearest
 
 _ROUNDS = 20
+_MODEL_KEY = 3
+# A stand-in for a required key of a model, and what cannot be judged without the real one.
+_FILLERS: dict[str, tuple[Any, tuple[Path, ...]]] = {
+    "role": ("chat", (("mode",), ("dimensions",), ("litellm", "model"))),
+    "lifecycle": ("cost-gated", (("quota",),)),
+    "metered": (True, (("opt_in_required",),)),
+}
 _ROOT_DEFAULTS: dict[str, Any] = {"version": 1, "models": [], "routing": {"tiers": {}}}
 
 
@@ -92,12 +99,22 @@ class Salvage:
             elif error["type"] == "missing" and path[:-1] == ("routing",):
                 self.damaged.add(self.original(path))
                 self.tree["routing"][path[-1]] = {}
+            elif len(path) == _MODEL_KEY and path[0] == "models" and path[-1] in _FILLERS:
+                self._fill(path)
             else:
                 doomed.add(path[:-1] if error["type"] == "missing" else path)
         for path in doomed:
             self.damaged.add(self.original(path))
         for path in sorted(doomed, key=_order, reverse=True):
             self._drop(path)
+
+    def _fill(self, path: Path) -> None:
+        """Give a model a stand-in for a required key, and leave alone what hangs on it."""
+        key = str(path[-1])
+        filler, hanging = _FILLERS[key]
+        value_at(self.tree, path[:-1])[key] = filler
+        self.damaged.add(self.original(path))
+        self.damaged.update((*self.original(path[:-1]), *other) for other in hanging)
 
     def _drop(self, path: Path) -> None:
         holder = value_at(self.tree, path[:-1])

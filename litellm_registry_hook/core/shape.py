@@ -106,7 +106,7 @@ def _finding(path: Path, is_key: bool, found: list[dict[str, Any]], tree: Any, s
     if is_key:
         return Finding("bad_name", path, f"`{redact(str(key))}` is not a legal name", _NAME_HINT, "key")
     if value is None:
-        return Finding("empty_value", path, f"`{key}` has no value", "write a value, or remove the key")
+        return empty_value(path)
     patterns = [error["ctx"].get("pattern") for error in found if error["type"] == "string_pattern_mismatch"]
     if patterns:
         return _pattern(path, value, patterns[0])
@@ -114,6 +114,14 @@ def _finding(path: Path, is_key: bool, found: list[dict[str, Any]], tree: Any, s
     if wanted:
         return _wrong_type(path, value, wanted, source)
     return _bad_value(path, value, found[0])
+
+
+def empty_value(path: Path) -> Finding:
+    """Say that nothing stands where a value is wanted."""
+    key = path[-1]
+    if isinstance(key, int):
+        return Finding("empty_value", path, "the entry is empty", "write a value, or remove the dash")
+    return Finding("empty_value", path, f"`{redact(key)}` has no value", "write a value, or remove the key")
 
 
 def _missing(path: Path) -> Finding:
@@ -199,7 +207,7 @@ def _bad_value(path: Path, value: Any, error: dict[str, Any]) -> Finding:
     }
     if kind in limits:
         name, words = limits[kind]
-        return Finding("bad_value", path, f"`{key}` cannot be {shown(value)}", f"it must be {words} {context[name]}")
+        return Finding("bad_value", path, f"`{key}` cannot be {shown(value)}", f"it must be {words} {context[name]:g}")
     if kind in {"too_short", "string_too_short"}:
         return Finding("bad_value", path, f"`{key}` is empty", "write at least one, or remove the key")
     return Finding("bad_value", path, f"`{key}`: {error['msg']}", "see docs/registry.md")

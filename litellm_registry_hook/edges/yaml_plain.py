@@ -223,7 +223,7 @@ def _reading(node: ScalarNode) -> str:
     if node.tag == _INT and not _DECIMAL.match(node.value):
         try:
             what = f"the number {yaml.constructor.SafeConstructor().construct_yaml_int(node)}"
-        except ValueError:
+        except (ValueError, IndexError):  # `!!int x` is no number at all
             what = "a number"
     return f"YAML 1.1 reads `{redact(node.value)}` as {redact(what)}"
 

@@ -8,7 +8,7 @@ from litellm_registry_hook.core.checks.common import id_list
 from litellm_registry_hook.core.checks.serving import legal_gpu
 from litellm_registry_hook.core.draft import Draft
 from litellm_registry_hook.core.findings import Finding, Path, shown
-from litellm_registry_hook.core.providers import at_home, gpu_host
+from litellm_registry_hook.core.providers import at_home, gpu_host, readable
 from litellm_registry_hook.core.registry import Endpoint, Model
 
 _POLICY = "gpu_residency_policy"
@@ -30,7 +30,7 @@ def _models(draft: Draft) -> Iterator[Finding]:
         gpu = model.gpu_residency
         if gpu is None:
             continue
-        if isinstance(model.litellm.get("model"), str) and draft.intact(*at, "endpoints") and not at_home(model):
+        if readable(model) and draft.intact(*at, "endpoints") and not at_home(model):
             message = f"the model runs at {model.provider}'s, on no GPU of this house"
             hint = "remove gpu_residency, or name the api_base of the server that runs it"
             yield Finding("gpu_residency_remote", (*at, "gpu_residency"), message, hint, "key")
@@ -45,7 +45,7 @@ def _never_evict_ids(draft: Draft) -> Iterator[Finding]:
     yield from id_list(draft, policy.never_evict_ids, path)
     for index, model_id in enumerate(policy.never_evict_ids):
         model = draft.registry.by_id.get(model_id)
-        if model is None or not draft.whole(model_id, "gpu_residency"):
+        if model is None or not draft.whole(model_id, "gpu_residency") or model_id in policy.never_evict_ids[:index]:
             continue
         if model.gpu_residency is None:
             message = f"`{model_id}` has no gpu_residency, so there is nothing to keep on a GPU"
@@ -106,6 +106,8 @@ def _sizes(draft: Draft) -> Iterator[Finding]:
 
 def _placed(model: Model) -> Iterator[Gpu]:
     """Return the GPUs of a model; one per server that holds a copy."""
+    if not readable(model):
+        return
     # Ollama without an address is the one on this machine.
     for place in model.places or (Endpoint(api_base="http://127.0.0.1:11434"),):
         if place.gpu != "none":

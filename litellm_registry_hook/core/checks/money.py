@@ -9,7 +9,7 @@ from typing import Any
 from litellm_registry_hook.core.checks.common import id_list, no_effect
 from litellm_registry_hook.core.draft import Draft
 from litellm_registry_hook.core.findings import Finding, Path, redact, shown
-from litellm_registry_hook.core.providers import bills_by_default
+from litellm_registry_hook.core.providers import bills_by_default, readable
 from litellm_registry_hook.core.registry import Model, OptIn, parse_moment
 
 _TOKEN = re.compile(r"^sha256:[0-9a-f]{64}$")
@@ -35,7 +35,7 @@ def _metered(at: Path, model: Model) -> Iterator[Finding]:
         yield Finding("opt_in_not_required", (*at, "opt_in_required"), message, "write `opt_in_required: true`, or remove the key")
     if not model.metered and model.opt_in_required is not None:
         yield no_effect((*at, "opt_in_required"), "the model is not metered", "remove it, or write `metered: true`")
-    if not model.metered and isinstance(model.litellm.get("model"), str) and bills_by_default(model):
+    if not model.metered and readable(model) and bills_by_default(model):
         message = f"`metered: false`, but the provider {redact(model.provider)} bills each call by default"
         hint = "write `metered: true`, or name the api_base of the server that is free"
         yield Finding("priced_not_metered", (*at, "metered"), message, hint, severity="warning")

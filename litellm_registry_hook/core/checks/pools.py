@@ -26,7 +26,7 @@ def rules(draft: Draft) -> Iterator[Finding]:
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
             message = f"the embedding models of the tier `{tier}` differ in dimensions: {text}"
             yield Finding("dimensions_differ", path, message, "one tier per vector length")
-        modes = {model.id: model.effective_mode for model in models}
+        modes = {model.id: model.effective_mode for model in models if draft.whole(model.id, "role")}
         if len(set(modes.values())) > 1:
             text = ", ".join(f"{name} {mode}" for name, mode in modes.items())
             message = f"the models of the tier `{tier}` are served in different modes: {text}"

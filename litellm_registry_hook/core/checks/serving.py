@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from litellm_registry_hook.core.checks.common import no_effect
 from litellm_registry_hook.core.draft import Draft
 from litellm_registry_hook.core.findings import Finding, Path, shown
+from litellm_registry_hook.core.providers import legal_address, readable
 from litellm_registry_hook.core.registry import Endpoint, Model
 from litellm_registry_hook.core.suggest import nearest
 
@@ -47,10 +48,10 @@ def _litellm(at: Path, model: Model) -> Iterator[Finding]:
     elif not sound:
         yield Finding("litellm_model", (*path, "model"), f"{shown(name)} is not provider/name", "write it as in ollama_chat/gemma3:4b")
     base = params.get("api_base")
-    if base is not None and (not isinstance(base, str) or not base.startswith(("http://", "https://", "os.environ/"))):
+    if base is not None and not legal_address(base):
         message = "`litellm.api_base` is not an http address"
         yield Finding("bad_value", (*path, "api_base"), message, "start it with http:// or https:// or os.environ/NAME")
-    elif base is not None and model.endpoints and _bare(base) not in {_bare(end.api_base) for end in model.endpoints}:
+    elif base is not None and model.endpoints and _bare(str(base)) not in {_bare(end.api_base) for end in model.endpoints}:
         message = "`litellm.api_base` is none of the endpoints"
         yield Finding("api_base_conflict", (*path, "api_base"), message, "remove it, or list it under endpoints")
     if model.timeout_s is not None and "timeout" in params:
@@ -89,12 +90,11 @@ def _endpoints(at: Path, model: Model) -> Iterator[Finding]:
 
 
 def _ollama_path(model: Model, end: Endpoint) -> bool:
-    name = model.litellm.get("model")
-    return isinstance(name, str) and model.on_ollama and _bare(end.api_base).endswith(("/v1", "/api"))
+    return readable(model) and model.on_ollama and _bare(end.api_base).endswith(("/v1", "/api"))
 
 
 def _may_use_gpu(model: Model) -> bool:
-    return model.gpu_residency is not None or (isinstance(model.litellm.get("model"), str) and model.on_ollama)
+    return model.gpu_residency is not None or (readable(model) and model.on_ollama)
 
 
 def legal_gpu(gpu: str | int) -> bool:
@@ -112,9 +112,11 @@ def _mode(at: Path, model: Model) -> Iterator[Finding]:
     if len(wanted) > 1:
         message = f"the roles ask for {' and '.join(sorted(wanted))}, and a model is served in one mode"
         yield Finding("mode_conflict", (*at, "role"), message, "write one entry per mode")
-    elif model.mode is not None and wanted & {"embedding", "rerank"} and model.mode not in wanted:
-        message = f"the role asks for {wanted.copy().pop()}, the mode says {model.mode}"
+        return
+    if model.mode is not None and wanted & {"embedding", "rerank"} and model.mode not in wanted:
+        message = f"the role asks for {', '.join(wanted)}, the mode says {model.mode}"
         yield Finding("mode_conflict", (*at, "mode"), message, "remove mode, it is read from the role")
+        return
     mode = model.effective_mode
     if model.provider == "ollama" and mode == "chat":
         name = model.litellm_model.partition("/")[2] or model.litellm_model
