@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-
 from litellm_registry_hook.demo.tether import tethered
 
 # Everything else of the caller's environment stays out of the demo, above all the keys of real providers.
@@ -113,6 +111,9 @@ class Proxy:
 
     async def ready(self) -> bool:
         """Wait until it answers; False where it ended or START_S passed."""
+        # LiteLLM brings it; what is asked before the proxy starts must work without LiteLLM.
+        import aiohttp  # noqa: PLC0415
+
         loop = asyncio.get_running_loop()
         deadline = loop.time() + START_S
         timeout = aiohttp.ClientTimeout(total=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from litellm_registry_hook.core.registry import Registry
@@ -26,9 +27,10 @@ def table(registry: Registry, found: Sequence[Found]) -> str:
     )
 
 
-def reasons(found: Sequence[Found]) -> str:
-    """Return why each stand-in stands in, one line a model."""
-    return "\n".join(f"  {answer.place.model.id}: {answer.why}" for answer in found if answer.why)
+def overview(registry: Registry, found: Sequence[Found]) -> str:
+    """Return the table, and under it why each stand-in stands in."""
+    why = [f"  {answer.place.model.id}: {answer.why}" for answer in found if answer.why]
+    return "\n".join([table(registry, found), *(["", "Why there is a stand-in:", *why] if why else [])])
 
 
 def tier_of_mode(registry: Registry, mode: str) -> str | None:
@@ -72,3 +74,31 @@ def commands(registry: Registry, found: Sequence[Found], url: str, key: str) -> 
             counter = f"{paid.api_base.removesuffix('/v1')}/calls"
             shown.append((f"and {model_id} was never called", f"curl -sS {counter}"))
     return shown
+
+
+def usage(registry: Registry, found: Sequence[Found], url: str, key: str, log: Path) -> str:
+    """Return what a ready demo prints."""
+    blocks = [f"# {what}\n{line}" for what, line in commands(registry, found, url, key)]
+    end = f"Add -i to a command to see which model answered. The proxy's log: {log}\nCtrl-C stops everything."
+    return "\n\n".join(["ready", *blocks, end])
+
+
+def as_data(registry: Registry, found: Sequence[Found], url: str, key: str, log: Path) -> dict[str, Any]:
+    """Return the same for scripts."""
+    return {
+        "url": url,
+        "key": key,
+        "log": str(log),
+        "models": [
+            {
+                "id": answer.place.model.id,
+                "tiers": [tier for tier, ids in registry.routing.tiers.items() if answer.place.model.id in ids],
+                "api_base": answer.api_base,
+                "real": answer.real,
+                "answered_by": answer.answers,
+                "why": answer.why,
+            }
+            for answer in found
+        ],
+        "commands": [{"what": what, "command": line} for what, line in commands(registry, found, url, key)],
+    }
