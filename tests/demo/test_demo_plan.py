@@ -9,10 +9,10 @@ import yaml
 from upstreams import Upstream, free_port
 
 from litellm_registry_hook.core.registry import Registry
-from litellm_registry_hook.demo.files import litellm_config, write_yaml
+from litellm_registry_hook.demo.files import write_litellm_config, write_registry
 from litellm_registry_hook.demo.plan import derived, environment_names, places_of
 from litellm_registry_hook.demo.probe import look
-from litellm_registry_hook.demo.show import commands, reasons, table, tier_of_mode
+from litellm_registry_hook.demo.show import commands, overview, table, tier_of_mode
 from litellm_registry_hook.demo.speech import Canned
 from litellm_registry_hook.demo.stand_ins import ollama_models, start_stand_ins
 from litellm_registry_hook.edges.registry_file import load_registry
@@ -180,15 +180,17 @@ async def test_derived_registry_is_valid_and_makes_a_config(tmp_path):
     places = places_of(registry, {})
     running = await start_stand_ins(places, await look(places), Canned("a test"))
     await running.stop()
-    write_yaml(tmp_path / "registry.yaml", derived(document, running.found))
+    registry_file, config_file = tmp_path / "registry.yaml", tmp_path / "config.yaml"
 
-    config = litellm_config(load_registry(tmp_path / "registry.yaml"))
+    write_registry(registry_file, derived(document, running.found))
+    write_litellm_config(config_file, load_registry(registry_file))
 
+    config = yaml.safe_load(config_file.read_text())
     bases = {entry["model_name"]: entry["litellm_params"]["api_base"] for entry in config["model_list"]}
     assert bases == {found.place.model.id: found.api_base for found in running.found}
     assert config["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
     assert config["litellm_settings"]["callbacks"] == ["litellm_registry_hook.proxy_handler_instance"]
-    assert (tmp_path / "registry.yaml").stat().st_mode & 0o777 == 0o600
+    assert {file.stat().st_mode & 0o777 for file in (registry_file, config_file)} == {0o600}
 
 
 async def test_real_servers_keep_their_environment_names():
@@ -240,7 +242,11 @@ async def test_table_and_commands():
         ["tei-reranker", "rerank"],
         ["paid-fallback", "large"],
     ]
-    assert reasons(running.found).splitlines()[0] == "  kimi: a subscription: the demo never calls it"
+    assert overview(registry, running.found).splitlines()[6:9] == [
+        "",
+        "Why there is a stand-in:",
+        "  kimi: a subscription: the demo never calls it",
+    ]
     assert [what for what, _ in shown] == [
         "a chat answer from tier small",
         "a vector from tier embed",
