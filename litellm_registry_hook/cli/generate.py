@@ -12,6 +12,7 @@ from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.sync import Difference
 from litellm_registry_hook.core.sync_masking import shown, shown_text
+from litellm_registry_hook.core.sync_settings import SettingEdit
 from litellm_registry_hook.edges.atomic import one_writer
 from litellm_registry_hook.edges.config_file import Synced, read_config, sync_config, write_config
 from litellm_registry_hook.edges.config_mask import masked_diff
@@ -22,9 +23,7 @@ NO, ERROR = 1, 2
 
 
 @click.command(name="generate-litellm-config", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--registry", "registry_file", metavar="FILE", help="The registry [LITELLM_REGISTRY, model-registry.yaml]."
-)
+@click.option("--registry", "registry_file", metavar="FILE", help="The registry [model-registry.yaml].")
 @click.option(
     "--config",
     "config_file",
@@ -37,10 +36,12 @@ NO, ERROR = 1, 2
 @click.option("--diff", is_flag=True, help="Write nothing; print a unified diff and exit 1 if it is not empty.")
 @click.option("--adopt", is_flag=True, help="Replace entries of others that carry a name of the registry.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def generate(registry_file: str | None, config_file: str, check: bool, diff: bool, adopt: bool, as_json: bool) -> None:
+def generate(
+    registry_file: str | None, config_file: str, *, check: bool, diff: bool, adopt: bool, as_json: bool
+) -> None:
     """Make the entries of a LiteLLM config that belong to the registry match it.
 
-    Every other byte stays as it is. Exit codes: 0 done or nothing to do, 1 differences found by --check or --diff, 2 error.
+    Every other byte stays as it is. Exit codes: 0 done or nothing to do, 1 --check or --diff found something, 2 error.
     """
     path = Path(config_file)
     try:
@@ -76,7 +77,8 @@ def _lines(synced: Synced, *, check: bool, diff: bool) -> list[str]:
     lines: list[str] = []
     if check:
         lines.extend(difference_line(difference) for difference in synced.plan.differences)
-        lines.append(f"{name}: {_summary(synced)}" if synced.changed else f"{name}: up to date")
+        new = "" if synced.file.exists else "new file; "
+        lines.append(f"{name}: {new}{_summary(synced)}" if synced.changed else f"{name}: up to date")
     if diff:
         text = masked_diff(synced.file.text if synced.file.exists else "", synced.text, name)
         lines.extend(text.splitlines())
@@ -90,14 +92,8 @@ def _lines(synced: Synced, *, check: bool, diff: bool) -> list[str]:
 
 
 def _summary(synced: Synced) -> str:
-    """Return what differs in one line: `2 entries to add (bge-m3@0, …), 1 to change (…), …`."""
-    parts: list[str] = []
-    if not synced.file.exists:
-        parts.append("new file")
-    for label, ids in _counts(synced).items():
-        if ids:
-            parts.append(f"{label} {', '.join(ids)}")
-    return "; ".join(parts)
+    """Return what differs in one line: `added bge-m3@0; changed kimi@0; …`."""
+    return "; ".join(f"{label} {', '.join(ids)}" for label, ids in _counts(synced).items() if ids)
 
 
 def _counts(synced: Synced) -> dict[str, list[str]]:
@@ -109,11 +105,13 @@ def _counts(synced: Synced) -> dict[str, list[str]]:
         "changed": list(dict.fromkeys(path[len("model_list[") : path.index("]")] for path in changed)),
         "removed": [_inside(d) for d in whole if d.kind == "extra"],
         "adopted": [d.path.partition("(")[2].rstrip(")") for d in whole if d.kind == "adopted"],
-        "settings": [
-            f"{edit.path}{' (was ' + _text(edit.was, ()) + ')' if edit.was is not None else ''}"
-            for edit in plan.settings
-        ],
+        "settings": [_setting(edit) for edit in plan.settings],
     }
+
+
+def _setting(edit: SettingEdit) -> str:
+    was = "" if edit.was is None else f" (was {_text(edit.was, (edit.section, edit.key))})"
+    return f"{edit.path}{was}"
 
 
 def _inside(difference: Difference) -> str:
@@ -123,10 +121,7 @@ def _inside(difference: Difference) -> str:
 def difference_line(difference: Difference) -> str:
     """Return one difference as `path: was -> wanted`, secrets masked."""
     was = "(missing)" if difference.kind == "missing" else _text(difference.was, difference.keys)
-    if difference.kind in {"extra", "adopted"}:
-        wanted = "(none)"
-    else:
-        wanted = _text(difference.wanted, difference.keys)
+    wanted = "(none)" if difference.kind in {"extra", "adopted"} else _text(difference.wanted, difference.keys)
     note = ""
     if was == wanted:
         note = " (the values differ; secrets are not shown)"

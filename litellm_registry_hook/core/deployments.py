@@ -1,7 +1,7 @@
 """Deployments: one per endpoint of a model, with an id that lasts.
 
-A deployment is what LiteLLM calls one entry of model_list. Its `model_info.id` is `<model id>@<n>`: without an id of ours
-LiteLLM hashes the parameters, so that every edit would make a new deployment (BerriAI/litellm#40761).
+A deployment is what LiteLLM calls one entry of model_list. Its `model_info.id` is `<model id>@<n>`: without an id of
+ours LiteLLM hashes the parameters, so that every edit would make a new deployment (BerriAI/litellm#40761).
 """
 
 from __future__ import annotations

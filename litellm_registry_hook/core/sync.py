@@ -1,7 +1,8 @@
 """What has to change in a LiteLLM config so that it obeys the registry: pure data in, pure data out.
 
-Entries marked `model_info.managed_by: litellm-registry-hook` are owned; all others are foreign and are only ever touched
-by adoption. Tiers and aliases are never entries: without the plugin such a name must be an error, not an open door.
+Entries marked `model_info.managed_by: litellm-registry-hook` are owned; all others are foreign and are only ever
+touched by adoption. Tiers and aliases are never entries: without the plugin such a name must be an error, not an open
+door.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def _anchors(
     count: int,
     replace: Mapping[int, tuple[Wanted, ...]],
 ) -> dict[int, tuple[Wanted, ...]]:
-    """Return where missing entries go: after the one that precedes them in the registry, else before the next, else last."""
+    """Return where missing entries go: behind their predecessor in the registry, else before the next, else last."""
     surviving = [index for index in range(count) if replace.get(index, (None,)) != ()]
     anchors: dict[int, list[Wanted]] = {}
     for position, entry in enumerate(wanted):

@@ -1,9 +1,9 @@
 """What an entry of model_list holds: the registry's litellm_params, and what the gates rely on.
 
 How the Ollama options reach the wire was read off a local server with LiteLLM 1.108.7: flat litellm_params of
-`ollama_chat/` arrive as `options.num_ctx`, `options.num_batch`, … of /api/chat and `keep_alive` beside them; of `ollama/`
-embeddings the same on /api/embed. (`ollama/` chat would put keep_alive into `options`, where Ollama does not read it: one
-more reason for the rule that chat models are `ollama_chat/`.)
+`ollama_chat/` arrive as `options.num_ctx`, `options.num_batch`, … of /api/chat and `keep_alive` beside them; of
+`ollama/` embeddings the same on /api/embed. (`ollama/` chat would put keep_alive into `options`, where Ollama does not
+read it: one more reason for the rule that chat models are `ollama_chat/`.)
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _NEW_FILE_MODE = 0o644
 def replace_bytes(path: Path, content: bytes) -> None:
     """Replace a file's content, or make the file; mode and owner stay, a symlink keeps pointing where it did.
 
-    The new content is written beside the file that is really meant, flushed to disk and renamed over it. Where the file is a
-    mount of its own (a single file handed into a container) it cannot be renamed over: then it is written in place.
+    The new content is written beside the file that is really meant, flushed to disk and renamed over it. Where the file
+    is a mount of its own (a single file handed into a container) it cannot be renamed over; it is written in place.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -44,7 +44,7 @@ def replace_bytes(path: Path, content: bytes) -> None:
                     os.fchown(file.fileno(), status.st_uid, status.st_gid)
             os.fsync(file.fileno())
         try:
-            os.replace(temporary, target)
+            Path(temporary).replace(target)
         except OSError as error:
             if error.errno not in {errno.EBUSY, errno.EXDEV}:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import math
 import re
@@ -13,7 +13,7 @@ import yaml
 
 _PLAIN_RE = re.compile(r"^[A-Za-z_/][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*$")
 _UNPRINTABLE_RE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-_RESOLVER = yaml.SafeLoader("")
+_RESOLVER: Any = yaml.SafeLoader("")
 _STR_TAG = "tag:yaml.org,2002:str"
 
 
@@ -27,7 +27,7 @@ def scalar(value: Any, *, as_json: bool = False) -> str:
         return str(value)
     if isinstance(value, float):
         return _float(value)
-    if isinstance(value, (datetime.date, datetime.datetime)):
+    if isinstance(value, (dt.date, dt.datetime)):
         return quoted(value.isoformat()) if as_json else value.isoformat()
     text = str(value)
     return quoted(text) if as_json or not _is_plain(text) else text
@@ -86,5 +86,5 @@ def _is_plain(text: str) -> bool:
     return (
         _PLAIN_RE.match(text) is not None
         and "://" not in text
-        and _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == _STR_TAG
+        and bool(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == _STR_TAG)
     )

@@ -14,13 +14,13 @@ from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.sync import SyncPlan, is_owned, plan_sync, same
 from litellm_registry_hook.core.sync_findings import shadows
 from litellm_registry_hook.edges.atomic import replace_bytes
-from litellm_registry_hook.edges.yaml_splice import Splicer
 from litellm_registry_hook.edges.config_tree import read_document
+from litellm_registry_hook.edges.yaml_splice import Splicer
 from litellm_registry_hook.errors import ConfigError
 
 NEW_CONFIG = """\
-# Config of the LiteLLM proxy. The entries marked managed_by: litellm-registry-hook are written by generate-litellm-config:
-# change the registry and run it again. Everything else is yours.
+# Config of the LiteLLM proxy. The entries marked managed_by: litellm-registry-hook are written by
+# generate-litellm-config: change the registry and run it again. Everything else is yours.
 model_list:
 
 litellm_settings:
@@ -211,7 +211,9 @@ def _foreign(registry: Registry, config: Mapping[str, Any], *, adopt: bool) -> d
     for name, keys in _MANAGED_KEYS.items():
         section = rest.pop(name, None)
         if isinstance(section, Mapping):
-            managed.update(id(value) for value in (section, section.get("callbacks")) if isinstance(value, (dict, list)))
+            managed.update(
+                id(value) for value in (section, section.get("callbacks")) if isinstance(value, (dict, list))
+            )
             section = {key: item for key, item in section.items() if key not in keys}
         if section:
             sections[name] = section
@@ -239,10 +241,11 @@ def _included(path: Path, config: Mapping[str, Any]) -> tuple[list[tuple[str, Ma
             continue
         seen.add(file)
         name = str(file.name)
+        if not file.exists():
+            unread.append(_unread(name, "there is no such file"))
+            continue
         try:
-            content = _config_data(read_config(file).text if file.exists() else "", name)
-            if not file.exists():
-                raise ConfigError(f"{name}: there is no such file")
+            content = _config_data(read_config(file).text, name)
         except ConfigError as error:
             unread.append(_unread(name, str(error)))
             continue

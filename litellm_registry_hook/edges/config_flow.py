@@ -87,31 +87,30 @@ def remove_members(box: Brackets, first: int, last: int) -> list[Edit]:
             return [(opening + 1, end if comma is None else comma + 1, "")]
     edits: list[Edit] = []
     for index in range(first, last + 1):
-        edits.extend(_remove_one(box, index, keeps_comma=follows is None and index == last))
+        edits.extend(_remove_one(box, index))
+    if before is not None and follows is None and _comma(text, end, box.end - 1) is None:
+        # The last ones go, and no comma stood behind them: the one before them goes too.
+        comma = _comma(text, before, start)
+        assert comma is not None, "YAML demands a comma between members"
+        edits.append((comma, comma + 1, ""))
     return edits
 
 
-def _remove_one(box: Brackets, index: int, *, keeps_comma: bool) -> list[Edit]:
-    """Take one member out from between comments, with its line where it stands alone on it."""
+def _remove_one(box: Brackets, index: int) -> list[Edit]:
+    """Take one member and its comma out from between comments, with its line where it stands alone on it."""
     text = box.text
     start, end = box.members[index]
     limit = box.members[index + 1][0] if index + 1 < len(box.members) else box.end - 1
     comma = _comma(text, end, limit)
     stop = end if comma is None else comma + 1
-    edits: list[Edit] = []
-    if comma is None and keeps_comma and index > 0:
-        previous = _comma(text, box.members[index - 1][1], start)
-        if previous is not None:
-            edits.append((previous, previous + 1, ""))
     line_end = _line_end(text, stop)
     if _own_line_indent(text, start) is not None and not text[stop:line_end].strip():
         lead = text.rfind("\n", 0, start)
         lead -= text[lead - 1 : lead] == "\r"
-        edits.append((lead, line_end, ""))
-    else:
-        edits.append((start, end, ""))
-        if comma is not None:
-            edits.append((comma, comma + 1, ""))
+        return [(lead, line_end, "")]
+    edits: list[Edit] = [(start, end, "")]
+    if comma is not None:
+        edits.append((comma, comma + 1, ""))
     return edits
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from litellm_registry_hook.core.sync_masking import MASK, is_secret_path, shown, shown_comment
 from litellm_registry_hook.edges.config_tree import Node, read_document
+
+_NUMBER_RE = re.compile(r"^-?[0-9]+(?:\.[0-9]*)?$")
 
 
 def masked_diff(old: str, new: str, name: str) -> str:
@@ -40,10 +43,21 @@ def _secrets(text: str, name: str) -> list[tuple[int, int, str]]:
 
 def _below(node: Node, path: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
     if node.kind == "scalar":
-        if is_secret_path(path) and node.value and not node.is_null and shown(node.value, path) != node.value:
+        if is_secret_path(path) and node.value and shown(_typed(node), path) == MASK:
             yield node.start, node.end, node.value
         return
     for key, value in node.pairs:
         yield from _below(value, (*path, key.value))
     for item in node.items:
         yield from _below(item, path)
+
+
+def _typed(node: Node) -> str | float | bool | None:
+    """Return a scalar as far as masking cares: a count or a switch is no secret."""
+    if node.is_null:
+        return None
+    if node.plain and node.value.lower() in {"true", "false", "yes", "no", "on", "off"}:
+        return True
+    if node.plain and _NUMBER_RE.match(node.value):
+        return float(node.value)
+    return node.value

@@ -1,8 +1,8 @@
 """Where everything stands in a YAML text: a tree of nodes with exact places, built from PyYAML's events.
 
-`yaml.compose` gives an alias the place of its anchor and a block collection an end behind the comments that follow it; the
-events give both exactly. Places are indexes into the text, which must not begin with a BOM (the C and the Python scanner
-count it differently).
+`yaml.compose` gives an alias the place of its anchor and a block collection an end behind the comments that follow it;
+the events give both exactly. Places are indexes into the text, which must not begin with a BOM (the C and the Python
+scanner count it differently).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def read_document(text: str, name: str, loader: Any = None) -> Document:
     loader = loader or _LOADER
     try:
         data = yaml.load(text, Loader=loader)  # noqa: S506  # a safe loader, C where there is one
-        root, end = _build(text, name, loader)
+        root, end = _build(text, loader)
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_message(error, text, name)) from None
     except RecursionError:
@@ -130,12 +130,14 @@ def _yaml_message(error: yaml.YAMLError, text: str, name: str) -> str:
     return f"{name}: {str(error).splitlines()[0]}"
 
 
-def _build(text: str, name: str, loader: Any) -> tuple[Node | None, int]:
+def _build(text: str, loader: Any) -> tuple[Node | None, int]:
     root: Node | None = None
     end = len(text)
     open_nodes: list[Node] = []
     keys: list[Node | None] = []
     for event in yaml.parse(text, Loader=loader):
+        assert event.start_mark is not None
+        assert event.end_mark is not None
         start, stop = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.DocumentEndEvent) and event.explicit:
             end = start

@@ -1,7 +1,7 @@
 """Splice edits into a YAML text and leave every other byte as it is: never a re-dump.
 
-All places come from PyYAML's marks (`edges/config_tree.py`); the text is parsed again after each step, so that a step never
-works with places of an older text.
+All places come from PyYAML's marks (`edges/config_tree.py`); the text is parsed again after each step, so that a step
+never works with places of an older text.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Splicer:
         self._apply([(start, end, "")])
 
     def insert_items(self, key: str, after: int, entries: Sequence[Entry]) -> None:
-        """Add entries to a top-level list behind item `after` (-1: at its start); the list is made where it is missing."""
+        """Add entries to a top-level list behind item `after` (-1: at its start); a missing list is made."""
         root = self._root()
         node = self._value_of(root, key, shared="the list") if root is not None else None
         if node is None:
@@ -396,7 +396,7 @@ class Splicer:
         return len(self.text) if at < 0 else at + 1
 
     def _insert_lines(self, at: int, lines: str) -> None:
-        """Put whole lines at the start of a line, or at the end of a file, whose missing final line end stays missing."""
+        """Put whole lines at the start of a line or the end of a file, whose missing final line end stays missing."""
         if at == len(self.text) and self.text and not self.text.endswith("\n"):
             self._refuse_open_scalar()
             self._apply([(at, at, self._newline + lines)])

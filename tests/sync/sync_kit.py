@@ -51,7 +51,11 @@ def sync(text: str, reg: Registry | None = None, *, adopt: bool = False, loader:
 def owned(text: str) -> list[dict[str, Any]]:
     """The owned entries of a config text, as LiteLLM would parse them."""
     entries = (yaml.safe_load(text) or {}).get("model_list") or []
-    return [e for e in entries if isinstance(e, dict) and (e.get("model_info") or {}).get("managed_by") == "litellm-registry-hook"]
+    return [
+        e
+        for e in entries
+        if isinstance(e, dict) and (e.get("model_info") or {}).get("managed_by") == "litellm-registry-hook"
+    ]
 
 
 def foreign(text: str) -> list[Any]:

@@ -43,7 +43,13 @@ def test_adopt_warns_about_stored_vectors() -> None:
 
     assert "embedder" not in done.text
     assert "nomic" not in done.text
-    assert [e["model_name"] for e in owned(done.text)] == ["kimi", "local-small", "bge-m3", "tei-reranker", "paid-fallback"]
+    assert [e["model_name"] for e in owned(done.text)] == [
+        "kimi",
+        "local-small",
+        "bge-m3",
+        "tei-reranker",
+        "paid-fallback",
+    ]
     assert [(w.code, w.message, w.hint) for w in done.warnings] == [
         (
             "vectors_not_comparable",
