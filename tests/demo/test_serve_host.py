@@ -217,7 +217,7 @@ def test_serve_runs_several_workers_and_hears_signals(tmp_path, signum):
 
     assert answer.json()["choices"][0]["message"]["content"] == "answer from local"
     assert answer.headers["x-registry-model"] == "m"
-    assert "Using Granian" in output
+    assert "using Granian" in output
     assert len(below) >= 2
     assert all_end(below.values())
     assert code == 0
