@@ -279,3 +279,50 @@ def test_any_value_survives_the_file(value: Any, text: str) -> None:
 
     assert owned(done.text)[0]["litellm_params"] == {"model": "openai/m", "x": value}
     assert type(owned(done.text)[0]["litellm_params"]["x"]) is type(value)
+
+
+def test_an_anchor_in_an_entry_that_stays_is_no_obstacle() -> None:
+    """An owned entry that says the right thing may set an anchor that others use."""
+    text = """\
+model_list:
+  - model_name: m
+    litellm_params: &params {model: openai/m}
+    model_info: {id: m@0, managed_by: litellm-registry-hook, mode: chat}
+  - model_name: other
+    litellm_params: *params
+"""
+
+    done = sync(text, one())
+
+    assert done.text.startswith(text)
+
+
+def test_an_owned_entry_may_be_an_alias() -> None:
+    """An item of the list that is only an alias of a stale owned entry is replaced; the anchor's place stays."""
+    text = """\
+x-old: &old {model_name: m, model_info: {id: m@0, managed_by: litellm-registry-hook}}
+model_list:
+  - *old # by alias
+  - {model_name: other}
+"""
+
+    done = sync(text, one())
+
+    assert done.removed == ("- *old",)
+    assert done.text.startswith(text[: text.index("  - *old")])
+    assert [e["model_info"]["id"] for e in owned(done.text)] == ["m@0"]
+
+
+def test_a_thousand_models() -> None:
+    """A thousand models are written, changed and taken out again in the order of the registry."""
+    models = [
+        {"id": f"m{n}", "role": "chat", "lifecycle": "always-on", "metered": False, "litellm": {"model": f"openai/m{n}"}}
+        for n in range(1000)
+    ]
+    first = sync("model_list:\n  - {model_name: other}\n", registry(models=models)).text
+    for model in models:
+        model["timeout_s"] = 9
+    second = sync(first, registry(models=models))
+
+    assert [e["model_name"] for e in owned(second.text)] == [f"m{n}" for n in range(1000)]
+    assert sync(second.text, registry(models=[])).text.startswith("model_list:\n  - {model_name: other}\nlitellm_settings:")

@@ -198,3 +198,20 @@ def test_taking_everything_back_restores_the_bytes(text: str, first: Registry) -
         start = sync(sync(start, first).text, none).text
 
     assert sync(sync(start, first).text, none).text == start
+
+
+@COMMON
+@given(text=configs(), reg=registries(), name=st.sampled_from(["kimi", "bge-m3", "large", "embedder"]), data=st.data())
+def test_adoption_touches_shadows_only(text: str, reg: Registry, name: str, data: st.DataObject) -> None:
+    """Adoption takes out the entries that carry a name of the registry; every other foreign entry stays as it is."""
+    found = [entry["model_name"] for entry in foreign(text)]
+    if found:
+        chosen = data.draw(st.sampled_from(found))
+        text = text.replace(f"model_name: {chosen}", f"model_name: {name}")
+    known = {*reg.by_id, *reg.routing.tiers, *reg.routing.aliases}
+
+    done = sync(text, reg, adopt=True)
+
+    assert [e for e in foreign(text) if e["model_name"] not in known] == foreign(done.text)
+    assert len(owned(done.text)) == sum(max(len(m.places), 1) for m in reg.models)
+    assert not sync(done.text, reg, adopt=True).changed
