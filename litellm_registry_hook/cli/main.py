@@ -16,11 +16,19 @@ from litellm_registry_hook.cli.run import run
 COMMANDS = {
     "list": ("list_cmd", "list_models", "List the models."),
     "resolve": ("resolve_cmd", "resolve", "Print the first usable model of a tier."),
-    "probe-config": ("probe_config_cmd", "probe_config", "Print what must be asked to know whether a model can be used."),
+    "probe-config": (
+        "probe_config_cmd",
+        "probe_config",
+        "Print what must be asked to know whether a model can be used.",
+    ),
     "preload-check": ("preload_cmd", "preload_check", "Say whether a model may be loaded."),
     "validate": ("validate_cmd", "validate", "Check a registry file."),
     "serve": ("serve", "serve", "Start the LiteLLM proxy with the registry in force."),
 }
+
+
+# Not listed in the help.
+HIDDEN = {"schema": ("schema_cmd", "schema", "")}
 
 
 class LazyGroup(click.Group):
@@ -33,9 +41,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in self.list_commands(ctx) and cmd_name not in HIDDEN:
             return None
-        module, attribute, _ = COMMANDS[cmd_name]
+        module, attribute, _ = (COMMANDS | HIDDEN)[cmd_name]
         command = getattr(import_module(f"litellm_registry_hook.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command

@@ -27,9 +27,9 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
     A command answers with an int or None (= 0). Errors meant for people are printed as `error: …`; anything else is a
     bug: one line, with the details in a log file.
     """
+    stdout = sys.stdout
     try:
         answer = command.main(args=arguments, prog_name=name, standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Abort:
         return EXIT_INTERRUPTED
     except KeyboardInterrupt:
@@ -40,10 +40,11 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
     except RegistryHookError as problem:
         error(str(problem))
         return EXIT_ERROR
-    except BrokenPipeError:
-        # The reader of the pipe has seen enough; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        # click wraps stdout when its pipe is closed and exits with 1, which means "no" here: the reader has had enough.
+        if sys.stdout is not stdout:
+            return 0
+        return end.code if isinstance(end.code, int) else EXIT_ERROR if end.code else 0
     except Exception as problem:  # noqa: BLE001 - the last line of defence
         error(f"a bug in litellm-registry-hook: {type(problem).__name__}; details in {_log(problem)}")
         return EXIT_ERROR

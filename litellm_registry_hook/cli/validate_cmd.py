@@ -28,7 +28,9 @@ def validate(file: str | None, strict: bool) -> int:
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
     if wants_json():
-        print_json({"file": str(where), "ok": registry is not None, "problems": [asdict(problem) for problem in problems]})
+        print_json(
+            {"file": str(where), "ok": registry is not None, "problems": [asdict(problem) for problem in problems]}
+        )
     else:
         for problem in problems:
             click.echo(report_line(where, problem))

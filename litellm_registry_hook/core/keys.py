@@ -41,8 +41,9 @@ CONTAINERS: dict[tuple[str, ...], type[Value]] = {
 
 
 def _pattern(path: Path) -> tuple[str, ...]:
-    steps = tuple("[]" if isinstance(step, int) else step for step in path)
-    return ("gpu_residency_policy", "gpus", "*") if steps[:2] == ("gpu_residency_policy", "gpus") and len(path) == 3 else steps  # noqa: E501, PLR2004
+    if path[:-1] == ("gpu_residency_policy", "gpus"):
+        return ("gpu_residency_policy", "gpus", "*")
+    return tuple("[]" if isinstance(step, int) else step for step in path)
 
 
 def container_at(path: Path) -> type[Value] | None:

@@ -44,7 +44,9 @@ def parse(
     version = tree.get("version")
     # pydantic takes true for the literal 1
     if type(version) is not int and version == 1:
-        findings.append(Finding("bad_value", ("version",), f"version {shown(version)} is not known", "write `version: 1`"))
+        findings.append(
+            Finding("bad_value", ("version",), f"version {shown(version)} is not known", "write `version: 1`")
+        )
     if registry is not None:
         for model, entry in zip(registry.models, tree["models"], strict=True):
             model._entry = entry  # noqa: SLF001 - the value and its file belong together

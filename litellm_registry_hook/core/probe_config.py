@@ -18,8 +18,8 @@ def to_probe_config(registry: Registry, id: str) -> ProbeConfig:  # noqa: A002 -
 
     Returns:
         `{"type": "always_on"}`; `{"type": "on_demand", "url"}`; `{"type": "budget", "command", "field", "limit"}`; or
-        `{"type": "quota", "command", "field", "threshold_pct"}`. With probe_file or probe_url, `file` or `url` stands in
-        the place of `command`.
+        `{"type": "quota", "command", "field", "threshold_pct"}`. With probe_file or probe_url, `file` or `url` stands
+        in the place of `command`.
 
     Raises:
         RegistryError: no such model, or a key is missing: it is named.

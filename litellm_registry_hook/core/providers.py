@@ -1,6 +1,7 @@
 """What is known about LiteLLM's providers: who bills by default, who runs at home.
 
-From LiteLLM's provider names (docs.litellm.ai/docs/providers). A provider in neither table is judged by its address.
+The names are LiteLLM's (`litellm.types.utils.LlmProviders` of 1.108.7). A provider in neither table is judged
+by its address.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from urllib.parse import urlsplit
 
 from litellm_registry_hook.core.registry import Model
 
-BILLING = frozenset(
-    """ai21 aiml anthropic azure azure_ai azure_text baseten bedrock bedrock_converse cerebras clarifai codestral cohere
-    cohere_chat cometapi dashscope databricks datarobot deepgram deepinfra deepseek elevenlabs fal_ai featherless_ai
-    fireworks_ai friendliai gemini gigachat github gradient_ai groq heroku hyperbolic jina_ai lambda_ai meta_llama
-    mistral moonshot morph nebius novita nscale nvidia_nim openai openrouter ovhcloud palm perplexity predibase
-    recraft replicate runwayml sagemaker sagemaker_chat sambanova snowflake text-completion-openai together_ai v0
-    vercel_ai_gateway vertex_ai vertex_ai_beta volcengine voyage wandb watsonx watsonx_text xai zai""".split()
-)
-HOME = frozenset(
-    """docker_model_runner hosted_vllm infinity lemonade llamafile lm_studio ollama ollama_chat oobabooga petals triton
-    vllm xinference""".split()
-)
+_BILLING = """
+ai21 ai21_chat aiml amazon_nova anthropic anthropic_text assemblyai aws_polly aws_textract azure azure_ai
+azure_speech azure_text baseten bedrock bedrock_mantle black_forest_labs bytez cerebras chutes clarifai cloudflare
+codestral cohere cohere_chat cometapi cortecs dashscope databricks datarobot deepgram deepinfra deepseek edenai
+elevenlabs empower fal_ai featherless_ai fireworks_ai friendliai galadriel gemini gigachat github gradient_ai groq
+heroku huggingface hyperbolic inception jina_ai lambda_ai maritalk meta_llama minimax mistral moonshot morph
+nano-gpt nebius nlp_cloud novita nscale nvidia_nim oci openai openrouter ovhcloud parasail perplexity poe predibase
+qwencloud recraft reducto reka replicate runwayml sagemaker sagemaker_chat sagemaker_nova sambanova scaleway
+snowflake soniox stability tencent text-completion-codestral text-completion-inception text-completion-openai
+together_ai topaz v0 vercel_ai_gateway vertex_ai vertex_ai_beta volcengine voyage wandb watsonx watsonx_text xai
+xiaomi_mimo zai
+"""
+_HOME = """
+docker_model_runner hosted_vllm infinity lemonade llamafile lm_studio ollama ollama_chat oobabooga petals triton
+vllm xinference
+"""
+BILLING = frozenset(_BILLING.split())
+HOME = frozenset(_HOME.split())
 # Addresses that are a provider's own, however they got into the file.
 BILLING_HOSTS = (
     "anthropic.com",

@@ -68,6 +68,10 @@ class Salvage:
         where = self.original(path)
         return any(where[: len(lost)] == lost for lost in self.damaged)
 
+    def below_renamed(self, path: Path) -> bool:
+        """Say whether a path of the copy leads through a misspelled key."""
+        return any(path[:number] in self.renamed for number in range(1, len(path) + 1))
+
     def rename_typos(self, errors: list[dict[str, Any]]) -> bool:
         """Read misspelled keys as what they meant; say whether there was one."""
         found = False
@@ -130,7 +134,9 @@ def _order(path: Path) -> tuple[tuple[int, str], ...]:
     return tuple((step, "") if isinstance(step, int) else (-1, step) for step in path)
 
 
-def salvage(tree: dict[Any, Any], errors: list[dict[str, Any]], source: Source) -> tuple[Registry, Salvage, list[Finding]]:
+def salvage(
+    tree: dict[Any, Any], errors: list[dict[str, Any]], source: Source
+) -> tuple[Registry, Salvage, list[Finding]]:
     """Mend a copy of a tree until its shape is legal.
 
     Returns:
@@ -146,9 +152,8 @@ def salvage(tree: dict[Any, Any], errors: list[dict[str, Any]], source: Source) 
         def renamed_source(path: Path, at: str) -> str | None:
             return source(mended.original(path), at)
 
-        for finding in shape_findings(errors, mended.tree, renamed_source):
-            if any(finding.path[:number] in mended.renamed for number in range(1, len(finding.path) + 1)):
-                inner.append(replace(finding, path=mended.original(finding.path)))
+        found = shape_findings(errors, mended.tree, renamed_source)
+        inner = [replace(one, path=mended.original(one.path)) for one in found if mended.below_renamed(one.path)]
     for _ in range(_ROUNDS):
         if registry is not None:
             return registry, mended, inner

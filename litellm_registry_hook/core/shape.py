@@ -50,10 +50,8 @@ def trim(loc: Iterable[int | str], kind: str, tree: Any) -> tuple[Path, bool, bo
     for number, step in enumerate(steps):
         if step == "[key]":
             return tuple(path), True, branch
-        if isinstance(here, dict) and step in here:
-            path.append(step)
-            here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+        in_list = isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if in_list or (isinstance(here, dict) and step in here):
             path.append(step)
             here = here[step]
         elif kind == "missing" and number == len(steps) - 1:
@@ -102,7 +100,9 @@ def _finding(path: Path, is_key: bool, found: list[dict[str, Any]], tree: Any, s
         return _unknown(path, tree)
     if is_key and not isinstance(key, str):
         text = source(path, "key") or str(key)
-        return Finding("yaml_surprise", path, f"the key {redact(text)} is read as a number", f'quote it: "{redact(text)}"', "key")
+        return Finding(
+            "yaml_surprise", path, f"the key {redact(text)} is read as a number", f'quote it: "{redact(text)}"', "key"
+        )
     if is_key:
         return Finding("bad_name", path, f"`{redact(str(key))}` is not a legal name", _NAME_HINT, "key")
     if value is None:
@@ -158,12 +158,19 @@ def _unknown(path: Path, tree: Any) -> Finding:
 def _pattern(path: Path, value: Any, pattern: Any) -> Finding:
     key = path[-1]
     if isinstance(value, str) and value.startswith("sk-"):
-        return Finding("raw_secret", path, "a raw API key stands in the file", "revoke it; write `sha256:<hex of the key>` or an alias")
+        return Finding(
+            "raw_secret",
+            path,
+            "a raw API key stands in the file",
+            "revoke it; write `sha256:<hex of the key>` or an alias",
+        )
     if pattern == NAME_PATTERN:
         return Finding("bad_name", path, f"{shown(value)} is not a legal name", _NAME_HINT)
     if key in _URL_KEYS:
         extra = " or os.environ/NAME" if key == "api_base" else ""
-        return Finding("bad_value", path, f"`{key}` is not an http address", f"start it with http:// or https://{extra}")
+        return Finding(
+            "bad_value", path, f"`{key}` is not an http address", f"start it with http:// or https://{extra}"
+        )
     if key == "token":
         return Finding("bad_token", path, "the token is not a sha256", "write sha256: and 64 lower-case hex digits")
     return Finding("bad_value", path, f"{shown(value)} is not a duration", "write 5m, 90s, 0 or -1 (forever)")

@@ -109,7 +109,8 @@ def report_line(where: str | os.PathLike[str], problem: Problem) -> str:
     """Write a problem as `FILE:LINE:COLUMN: code: message (hint)`."""
     kind = "warning: " if problem.severity == "warning" else ""
     place = f"{problem.path}: " if problem.path else ""
-    return f"{os.fspath(where)}:{problem.line}:{problem.column}: {kind}{problem.code}: {place}{problem.message} ({problem.hint})"
+    spot = f"{os.fspath(where)}:{problem.line}:{problem.column}"
+    return f"{spot}: {kind}{problem.code}: {place}{problem.message} ({problem.hint})"
 
 
 def invalid(where: str | os.PathLike[str], problems: tuple[Problem, ...]) -> RegistryError:

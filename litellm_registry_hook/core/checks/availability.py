@@ -32,7 +32,12 @@ def _quota(draft: Draft, path: Path, model: Model, quota: Quota) -> Iterator[Fin
     given = quota.model_fields_set
     probes = [key for key in _PROBES if key in given]
     if not probes and all(draft.intact(*path, key) for key in _PROBES):
-        yield Finding("quota_probe_missing", path, "nothing says how the quota is read", "add probe_command, probe_file or probe_url")
+        yield Finding(
+            "quota_probe_missing",
+            path,
+            "nothing says how the quota is read",
+            "add probe_command, probe_file or probe_url",
+        )
     for key in probes[1:]:
         message = f"`{key}` stands beside `{probes[0]}`"
         yield Finding("several_probes", (*path, key), message, "keep one probe", "key")
@@ -45,7 +50,9 @@ def _quota(draft: Draft, path: Path, model: Model, quota: Quota) -> Iterator[Fin
     if quota.max_age_s < quota.interval_s:
         message = f"readings are too old after {quota.max_age_s:g} s and renewed every {quota.interval_s:g} s"
         key = "max_age_s" if "max_age_s" in given else "interval_s"
-        yield Finding("stale_readings", (*path, key), message, "let max_age_s be at least interval_s", severity="warning")
+        yield Finding(
+            "stale_readings", (*path, key), message, "let max_age_s be at least interval_s", severity="warning"
+        )
     if model.lifecycle == "quota-gated":
         yield from _windows(draft, path, quota)
     else:
@@ -63,7 +70,9 @@ def _windows(draft: Draft, path: Path, quota: Quota) -> Iterator[Finding]:
     for index, window in enumerate(quota.windows):
         if window.name in seen:
             message = f"the window `{redact(window.name)}` stands twice"
-            yield Finding("duplicate_in_list", (*path, "windows", index, "name"), message, "give each window a name of its own")
+            yield Finding(
+                "duplicate_in_list", (*path, "windows", index, "name"), message, "give each window a name of its own"
+            )
         seen.add(window.name)
 
 

@@ -20,7 +20,9 @@ def rules(draft: Draft) -> Iterator[Finding]:
     state = draft.registry.state
     if state is not None and not _STATE.match(state):
         message = "the state store's address is not known"
-        yield Finding("bad_state_url", ("state",), message, "write sqlite:////absolute/path, redis://host or rediss://host")
+        yield Finding(
+            "bad_state_url", ("state",), message, "write sqlite:////absolute/path, redis://host or rediss://host"
+        )
 
 
 def _ids(draft: Draft) -> Iterator[Finding]:

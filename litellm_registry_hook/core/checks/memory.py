@@ -36,7 +36,9 @@ def _models(draft: Draft) -> Iterator[Finding]:
             yield Finding("gpu_residency_remote", (*at, "gpu_residency"), message, hint, "key")
         if gpu.never_evict and gpu.keep_alive is not None and not str(gpu.keep_alive).startswith("-"):
             message = f"a never-evict model stays loaded, keep_alive {shown(gpu.keep_alive)} would end that"
-            yield Finding("keep_alive_never_evict", (*at, "gpu_residency", "keep_alive"), message, "write -1, or remove the key")
+            yield Finding(
+                "keep_alive_never_evict", (*at, "gpu_residency", "keep_alive"), message, "write -1, or remove the key"
+            )
 
 
 def _never_evict_ids(draft: Draft) -> Iterator[Finding]:
@@ -53,7 +55,9 @@ def _never_evict_ids(draft: Draft) -> Iterator[Finding]:
             yield Finding("never_evict_without_residency", (*path, index), message, hint)
         elif not model.never_evict:
             message = f"`{model_id}` is listed here, but its gpu_residency does not say never_evict: true"
-            yield Finding("never_evict_disagrees", (*path, index), message, "add never_evict: true there, or remove the id here")
+            yield Finding(
+                "never_evict_disagrees", (*path, index), message, "add never_evict: true there, or remove the id here"
+            )
     # Where the policy lists none, the models alone decide.
     if "never_evict_ids" in policy.model_fields_set and draft.intact(*path):
         for at, model in draft.models():
@@ -89,7 +93,9 @@ def _need_residency(draft: Draft, ids: Iterable[str], path: Path) -> Iterator[Fi
         model = draft.registry.by_id.get(model_id)
         if model is not None and model.gpu_residency is None and draft.whole(model_id, "gpu_residency"):
             message = f"`{model_id}` has no gpu_residency, so it takes no room here"
-            yield Finding("group_without_residency", (*path, index), message, "add gpu_residency to the model, or remove the id")
+            yield Finding(
+                "group_without_residency", (*path, index), message, "add gpu_residency to the model, or remove the id"
+            )
 
 
 def _sizes(draft: Draft) -> Iterator[Finding]:
@@ -151,7 +157,9 @@ def _group_fits(draft: Draft, path: Path, name: str, ids: Iterable[str]) -> Iter
     need, text = _sum(draft, members)
     if totals and need > max(totals):
         message = f"{name} needs {need} MB ({text}), the GPU has {max(totals)} MB"
-        yield Finding("gpu_overcommitted", (*path, "ids"), message, "take a smaller model, or remove one from the group")
+        yield Finding(
+            "gpu_overcommitted", (*path, "ids"), message, "take a smaller model, or remove one from the group"
+        )
 
 
 def _never_evict_fits(draft: Draft) -> Iterator[Finding]:
@@ -160,8 +168,8 @@ def _never_evict_fits(draft: Draft) -> Iterator[Finding]:
     for at, model in draft.models():
         where[model.id] = at
         if model.never_evict:
-            for gpu in set(_placed(model)):
-                on_gpu.setdefault(gpu, []).append(model)
+            for place in set(_placed(model)):
+                on_gpu.setdefault(place, []).append(model)
     path: Path = (_POLICY, "never_evict_ids")
     for (_, gpu), models in sorted(on_gpu.items()):
         need, text = _sum(draft, models)

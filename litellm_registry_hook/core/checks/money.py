@@ -17,7 +17,9 @@ _HEX = re.compile(r"^[0-9A-Fa-f]{64}$")
 # One form on every Python: fromisoformat of 3.10 takes less than that of 3.11.
 _MOMENT = re.compile(r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[+-]\d\d:\d\d)?)?$")
 _ENVIRON = "os.environ/"
-_SECRET_KEYS = frozenset({"api_key", "aws_secret_access_key", "aws_access_key_id", "azure_ad_token", "vertex_credentials"})
+_SECRET_KEYS = frozenset(
+    {"api_key", "aws_secret_access_key", "aws_access_key_id", "azure_ad_token", "vertex_credentials"}
+)
 _SECRET_LENGTH = 20
 
 
@@ -32,7 +34,9 @@ def rules(draft: Draft) -> Iterator[Finding]:
 def _metered(at: Path, model: Model) -> Iterator[Finding]:
     if model.metered and model.opt_in_required is False:
         message = "a metered model is never open to every key"
-        yield Finding("opt_in_not_required", (*at, "opt_in_required"), message, "write `opt_in_required: true`, or remove the key")
+        yield Finding(
+            "opt_in_not_required", (*at, "opt_in_required"), message, "write `opt_in_required: true`, or remove the key"
+        )
     if not model.metered and model.opt_in_required is not None:
         yield no_effect((*at, "opt_in_required"), "the model is not metered", "remove it, or write `metered: true`")
     if not model.metered and readable(model) and bills_by_default(model):
@@ -79,7 +83,9 @@ def _grants(draft: Draft) -> Iterator[Finding]:
         path = ("routing", "metered_opt_in", index)
         if isinstance(entry, str):
             if entry in seen:
-                yield Finding("duplicate_in_list", path, f"`{redact(entry)}` stands twice in this list", "keep the first")
+                yield Finding(
+                    "duplicate_in_list", path, f"`{redact(entry)}` stands twice in this list", "keep the first"
+                )
             seen.add(entry)
             yield from _caller(path, entry)
         else:
@@ -100,7 +106,9 @@ def _caller(path: Path, name: str) -> Iterator[Finding]:
 
 def _grant(draft: Draft, path: Path, entry: OptIn) -> Iterator[Finding]:
     if entry.key is None and entry.token is None and draft.intact(*path):
-        yield Finding("grant_without_key", path, "the entry names no key", "add `key` (an alias) or `token` (sha256:<hex>)")
+        yield Finding(
+            "grant_without_key", path, "the entry names no key", "add `key` (an alias) or `token` (sha256:<hex>)"
+        )
     if entry.key is not None:
         yield from _caller((*path, "key"), entry.key)
     if entry.models is not None:

@@ -21,7 +21,9 @@ def rules(draft: Draft) -> Iterator[Finding]:
             yield Finding("empty_tier", path, f"the tier `{tier}` has no model", "list model ids, or remove the tier")
         yield from id_list(draft, ids, path)
         models = [draft.registry.by_id[one] for one in ids if one in draft.registry.by_id]
-        sizes = {model.id: model.dimensions for model in models if model.effective_mode == "embedding" and model.dimensions}
+        sizes = {
+            model.id: model.dimensions for model in models if model.effective_mode == "embedding" and model.dimensions
+        }
         if len(set(sizes.values())) > 1:
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
             message = f"the embedding models of the tier `{tier}` differ in dimensions: {text}"
@@ -36,7 +38,9 @@ def rules(draft: Draft) -> Iterator[Finding]:
     for at, model in draft.models():
         if model.id not in listed:
             message = f"no tier lists `{model.id}`: it is reached by its name only"
-            yield Finding("model_in_no_tier", (*at, "id"), message, "add it to a tier of routing.tiers", severity="warning")
+            yield Finding(
+                "model_in_no_tier", (*at, "id"), message, "add it to a tier of routing.tiers", severity="warning"
+            )
         if model.tier is not None and model.tier not in tiers:
             message = f"`{redact(model.tier)}` is not a tier of routing.tiers"
             hint = did_you_mean(model.tier, tiers, what="tiers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from litellm_registry_hook.core.checks.common import no_effect
 from litellm_registry_hook.core.draft import Draft
@@ -15,11 +15,12 @@ _ROLE_MODES = {"embedder": "embedding", "reranker": "rerank", "chat": "chat", "m
 _GPU_WORDS = ("auto", "none")
 # Runner options and sampling options of Ollama's API (docs/modelfile of ollama); others are passed on unless they look
 # like a slip of one of these.
-_OLLAMA_OPTIONS = frozenset(
-    """num_ctx num_batch num_gpu main_gpu low_vram f16_kv vocab_only use_mmap use_mlock num_thread numa num_keep seed
-    num_predict top_k top_p min_p typical_p tfs_z repeat_last_n temperature repeat_penalty presence_penalty
-    frequency_penalty mirostat mirostat_tau mirostat_eta penalize_newline stop draft_num_predict""".split()
-)
+_OPTIONS = """
+draft_num_predict f16_kv frequency_penalty low_vram main_gpu min_p mirostat mirostat_eta mirostat_tau num_batch
+num_ctx num_gpu num_keep num_predict num_thread numa penalize_newline presence_penalty repeat_last_n repeat_penalty
+seed stop temperature tfs_z top_k top_p typical_p use_mlock use_mmap vocab_only
+"""
+_OLLAMA_OPTIONS = frozenset(_OPTIONS.split())
 _REGISTRY_SAYS = ("num_ctx", "keep_alive", "num_batch", "num_gpu", "options")
 
 
@@ -33,25 +34,40 @@ def rules(draft: Draft) -> Iterator[Finding]:
             yield from _residency(at, model)
 
 
-def _litellm(at: Path, model: Model) -> Iterator[Finding]:
+def _litellm(at: Path, model: Model) -> Generator[Finding, None, bool]:
+    """Judge the parameters; the answer says whether provider and mode can be read from them."""
     params = model.litellm
     path = (*at, "litellm")
     name = params.get("model")
     provider = params.get("custom_llm_provider")
     sound = isinstance(name, str) and (("/" in name.strip("/")) or isinstance(provider, str))
     if name is None:
-        yield Finding("litellm_model", (*path, "model"), "`litellm.model` is missing", "write provider/name, as in ollama_chat/gemma3:4b")
+        yield Finding(
+            "litellm_model",
+            (*path, "model"),
+            "`litellm.model` is missing",
+            "write provider/name, as in ollama_chat/gemma3:4b",
+        )
     elif isinstance(name, str) and name.startswith("os.environ/"):
         sound = False
         message = "`litellm.model` must be readable here, not in the environment"
         yield Finding("litellm_model", (*path, "model"), message, "write provider/name")
     elif not sound:
-        yield Finding("litellm_model", (*path, "model"), f"{shown(name)} is not provider/name", "write it as in ollama_chat/gemma3:4b")
+        yield Finding(
+            "litellm_model",
+            (*path, "model"),
+            f"{shown(name)} is not provider/name",
+            "write it as in ollama_chat/gemma3:4b",
+        )
     base = params.get("api_base")
     if base is not None and not legal_address(base):
         message = "`litellm.api_base` is not an http address"
         yield Finding("bad_value", (*path, "api_base"), message, "start it with http:// or https:// or os.environ/NAME")
-    elif base is not None and model.endpoints and _bare(str(base)) not in {_bare(end.api_base) for end in model.endpoints}:
+    elif (
+        base is not None
+        and model.endpoints
+        and _bare(str(base)) not in {_bare(end.api_base) for end in model.endpoints}
+    ):
         message = "`litellm.api_base` is none of the endpoints"
         yield Finding("api_base_conflict", (*path, "api_base"), message, "remove it, or list it under endpoints")
     if model.timeout_s is not None and "timeout" in params:
@@ -81,7 +97,9 @@ def _endpoints(at: Path, model: Model) -> Iterator[Finding]:
         seen.add(_bare(end.api_base))
         if not legal_gpu(end.gpu):
             message = f"{shown(end.gpu)} is not a GPU"
-            yield Finding("bad_value", (*path, "gpu"), message, "write auto, none, an index or a UUID as NVML prints it (GPU-…)")
+            yield Finding(
+                "bad_value", (*path, "gpu"), message, "write auto, none, an index or a UUID as NVML prints it (GPU-…)"
+            )
         elif "gpu" in end.model_fields_set and not _may_use_gpu(model):
             yield no_effect((*path, "gpu"), "the model has no gpu_residency", "add gpu_residency, or remove the key")
         if _ollama_path(model, end):
@@ -141,10 +159,18 @@ def _residency(at: Path, model: Model) -> Iterator[Finding]:
     if not model.on_ollama:
         for key in ("predict_mb", "num_ctx", "keep_alive", "options"):
             if key in gpu.model_fields_set:
-                yield no_effect((*path, key), f"only Ollama is told it, and the provider is {model.provider}", "remove it")
+                yield no_effect(
+                    (*path, key), f"only Ollama is told it, and the provider is {model.provider}", "remove it"
+                )
         return
     if "num_ctx" in gpu.options:
-        yield Finding("said_twice", (*path, "options", "num_ctx"), "num_ctx has a key of its own", "write gpu_residency.num_ctx", "key")
+        yield Finding(
+            "said_twice",
+            (*path, "options", "num_ctx"),
+            "num_ctx has a key of its own",
+            "write gpu_residency.num_ctx",
+            "key",
+        )
     if "keep_alive" in gpu.options:
         message = "keep_alive is not one of Ollama's options"
         yield Finding("unknown_key", (*path, "options", "keep_alive"), message, "write gpu_residency.keep_alive", "key")
@@ -155,4 +181,9 @@ def _residency(at: Path, model: Model) -> Iterator[Finding]:
             yield Finding("unknown_key", (*path, "options", key), message, f"did you mean `{close}`?", "key")
     batch = gpu.options.get("num_batch", 1)
     if type(batch) is not int or batch < 1:
-        yield Finding("bad_value", (*path, "options", "num_batch"), f"`num_batch` cannot be {shown(batch)}", "it must be a whole number, at least 1")
+        yield Finding(
+            "bad_value",
+            (*path, "options", "num_batch"),
+            f"`num_batch` cannot be {shown(batch)}",
+            "it must be a whole number, at least 1",
+        )
