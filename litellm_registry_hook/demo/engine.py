@@ -77,9 +77,14 @@ def find_gguf() -> Path | NoEngine:
     return files[0]
 
 
-async def start_engine() -> Engine | NoEngine:
-    """Start the engine and wait until it answers; return why not where that fails."""
-    found = find_gguf()
+async def start_engine(found: Path | NoEngine | None = None) -> Engine | NoEngine:
+    """Start the engine and wait until it answers; return why not where that fails.
+
+    Args:
+        found: the model file; None looks for the installed one.
+
+    """
+    found = find_gguf() if found is None else found
     if isinstance(found, NoEngine):
         return found
     process = await asyncio.create_subprocess_exec(
@@ -94,26 +99,35 @@ async def start_engine() -> Engine | NoEngine:
         # Ctrl-C in the terminal is the demo's to handle.
         start_new_session=True,
     )
+    try:
+        outcome = await _first_sign(process)
+    except BaseException:
+        await Engine("", process).stop()
+        raise
+    if isinstance(outcome, NoEngine):
+        await Engine("", process).stop()
+    return outcome
+
+
+async def _first_sign(process: asyncio.subprocess.Process) -> Engine | NoEngine:
     assert process.stdout is not None
-    url = ""
-    with contextlib.suppress(asyncio.TimeoutError):
-        url = (await asyncio.wait_for(_address(process.stdout), START_S)).strip()
-    if not url:
-        engine = Engine("", process)
-        ended = process.returncode
-        await engine.stop()
-        return NoEngine(f"the engine did not start (exit status {ended if ended is not None else process.returncode})")
-    if not await _healthy(url):
-        await Engine(url, process).stop()
-        return NoEngine(f"the engine at {url} did not become healthy within {START_S:.0f} s")
-    return Engine(url, process)
+    try:
+        address = await asyncio.wait_for(_address(process.stdout), START_S)
+        if not address:
+            status = await asyncio.wait_for(process.wait(), START_S)
+            return NoEngine(f"the engine did not start (exit status {status})")
+    except asyncio.TimeoutError:
+        return NoEngine(f"the engine did not start within {START_S:.0f} s")
+    if not await _healthy(address):
+        return NoEngine(f"the engine at {address} did not become healthy within {START_S:.0f} s")
+    return Engine(address, process)
 
 
 async def _address(stdout: asyncio.StreamReader) -> str:
     # The engine may log to stdout too.
     while line := (await stdout.readline()).decode(errors="replace"):
         if line.startswith("http://"):
-            return line
+            return line.strip()
     return ""
 
 

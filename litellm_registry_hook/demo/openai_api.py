@@ -17,6 +17,7 @@ from typing import Any
 from aiohttp import web
 
 from litellm_registry_hook.demo.hosting import body_of, stream_of
+from litellm_registry_hook.demo.responses_form import events, input_messages, response
 from litellm_registry_hook.demo.speech import DEFAULT_TOKENS, Ask, Piece, Speaker, text_messages
 from litellm_registry_hook.demo.vectors import vector, words
 
@@ -48,6 +49,7 @@ class OpenAIStandIn:
             app.router.add_post(f"{prefix}/chat/completions", self._chat)
             app.router.add_post(f"{prefix}/completions", self._completions)
             app.router.add_post(f"{prefix}/embeddings", self._embed)
+            app.router.add_post(f"{prefix}/responses", self._responses)
         app.router.add_post("/{rest:.*}", self._other)
         return app
 
@@ -63,7 +65,9 @@ class OpenAIStandIn:
 
     async def _other(self, request: web.Request) -> web.Response:
         self.calls += 1
-        return _error(501, f"the demo's stand-in does not do {request.path}; it has chat, completions and embeddings")
+        return _error(
+            501, f"the demo's stand-in does not do {request.path}; it has chat, completions, responses and embeddings"
+        )
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1
@@ -80,19 +84,19 @@ class OpenAIStandIn:
             answer = {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(said[-1])}
             return web.json_response(answer)
         head["object"] = "chat.completion.chunk"
-        response = await stream_of(request, "text/event-stream")
+        stream = await stream_of(request, "text/event-stream")
         delta: dict[str, Any] = {"role": "assistant", "content": ""}
-        await _send(response, {**head, "choices": [_delta(delta)]})
+        await _send(stream, {**head, "choices": [_delta(delta)]})
         last = Piece("", "stop")
         async for piece in pieces:
             last = piece
             delta = {"content": piece.text} if piece.text else {}
-            await _send(response, {**head, "choices": [_delta(delta, piece.reason or None)]})
+            await _send(stream, {**head, "choices": [_delta(delta, piece.reason or None)]})
         if (body.get("stream_options") or {}).get("include_usage"):
-            await _send(response, {**head, "choices": [], "usage": _usage(last)})
-        await response.write(b"data: [DONE]\n\n")
-        await response.write_eof()
-        return response
+            await _send(stream, {**head, "choices": [], "usage": _usage(last)})
+        await stream.write(b"data: [DONE]\n\n")
+        await stream.write_eof()
+        return stream
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1
@@ -108,13 +112,32 @@ class OpenAIStandIn:
             said = [piece async for piece in pieces]
             choice = {"index": 0, "text": "".join(piece.text for piece in said), "finish_reason": said[-1].reason}
             return web.json_response({**head, "choices": [choice], "usage": _usage(said[-1])})
-        response = await stream_of(request, "text/event-stream")
+        stream = await stream_of(request, "text/event-stream")
         async for piece in pieces:
             choice = {"index": 0, "text": piece.text, "finish_reason": piece.reason or None}
-            await _send(response, {**head, "choices": [choice]})
-        await response.write(b"data: [DONE]\n\n")
-        await response.write_eof()
-        return response
+            await _send(stream, {**head, "choices": [choice]})
+        await stream.write(b"data: [DONE]\n\n")
+        await stream.write_eof()
+        return stream
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        self.calls += 1
+        body = await body_of(request) or {}
+        messages = input_messages(body)
+        if not messages:
+            return _error(400, "input: a string or a list with at least one message is required")
+        pieces = self._speaker.speak(_ask({"max_tokens": body.get("max_output_tokens"), **body}, messages))
+        if not body.get("stream"):
+            said = [piece async for piece in pieces]
+            return web.json_response(response(self._name(body), "".join(piece.text for piece in said), said[-1]))
+        answer = await stream_of(request, "text/event-stream")
+        number = 0
+        async for event in events(self._name(body), pieces):
+            await answer.write(f"event: {event['type']}\n".encode())
+            await _send(answer, {**event, "sequence_number": number})
+            number += 1
+        await answer.write_eof()
+        return answer
 
     async def _embed(self, request: web.Request) -> web.Response:
         self.calls += 1
@@ -162,8 +185,8 @@ def _packed(numbers: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
 
 
-async def _send(response: web.StreamResponse, event: dict[str, Any]) -> None:
-    await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+async def _send(stream: web.StreamResponse, event: dict[str, Any]) -> None:
+    await stream.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
 
 def _error(status: int, message: str) -> web.Response:

@@ -22,6 +22,7 @@ MIB = 1024 * 1024
 DEFAULT_VRAM_MB = 2000
 FILE_SHARE = 0.8  # of what a model takes on the GPU; the rest is context and buffers
 VECTORS_LABEL = "stand-in vectors"
+TEXT_MODES = frozenset({"chat", "completion", "responses"})
 
 
 @dataclass
@@ -114,4 +115,7 @@ def _kind(place: Place) -> str:
 
 
 def _writer(place: Place, speaker: Speaker) -> str:
-    return VECTORS_LABEL if place.model.effective_mode == "embedding" else speaker.label
+    mode = place.model.effective_mode
+    if mode == "embedding":
+        return VECTORS_LABEL
+    return speaker.label if mode in TEXT_MODES else f"which does no {mode} (501)"

@@ -140,6 +140,25 @@ async def test_completions_and_embeddings(paid):
     assert len(plain.data[0].embedding) == 8
 
 
+async def test_responses_whole_and_streamed(paid):
+    """The Responses form says the same, whole and as events."""
+    client, _ = paid
+
+    whole = await client.responses.create(model="gpt-5.2", input="hi", instructions="be short", max_output_tokens=2)
+    stream = await client.responses.create(
+        model="gpt-5.2", input=[{"role": "user", "content": "hi"}], max_output_tokens=2, stream=True
+    )
+    events = [event async for event in stream]
+
+    assert whole.output_text == "[the paid stand-in answers] This is"
+    assert (whole.usage.input_tokens, whole.usage.output_tokens) == (3, 2)
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == events[-1].response.output_text == whole.output_text
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    with pytest.raises(openai.BadRequestError, match="input: "):
+        await client.responses.create(model="gpt-5.2", input="")
+
+
 async def test_what_it_does_not_do_is_counted_and_refused(paid):
     """Another generating route is a 501 that names it, and counts as a call."""
     client, url = paid

