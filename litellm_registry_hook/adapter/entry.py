@@ -54,14 +54,21 @@ class Attachment:
         router.async_function_with_fallbacks = self.walk
         if not isinstance(router.amoderation, Walk):
             router.amoderation = Walk(self.gates, host.original_moderation(router))
-        # Listed in /v1/models and accepted as a name. Each is its own target, so that a key which lists a member
-        # does not get the tier with it (auth_checks.py:4874), and without the plugin it leads nowhere.
         routing = self.gates.registry.routing
-        aliases = dict(router.model_group_alias or {})
-        aliases.update({name: name for name in (*routing.tiers, *routing.aliases)})
-        router.model_group_alias = aliases
+        host.list_names(router, (*routing.tiers, *routing.aliases))
         self.router = router
         log.info("registry attached: %d deployments of %d models", len(self.gates.index.by_deployment), len(self.gates.registry.models))
+
+
+def show_log() -> None:
+    """Print our lines like the proxy's own, unless the operator has configured the logger."""
+    if log.handlers or log.level != logging.NOTSET:
+        return
+    printer = logging.StreamHandler()
+    printer.setFormatter(logging.Formatter("%(asctime)s - registry:%(levelname)s: %(message)s", "%H:%M:%S"))
+    log.addHandler(printer)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def attach(registry: Registry) -> RegistryHandler:
@@ -72,6 +79,7 @@ def attach(registry: Registry) -> RegistryHandler:
 
     """
     host.check_host()
+    show_log()
     gates = Gates(registry)
     attachment = Attachment(gates)
     app = host.proxy_app()

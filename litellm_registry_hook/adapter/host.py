@@ -39,6 +39,7 @@ __all__ = [
     "failure_of",
     "key_may_call",
     "litellm_version",
+    "list_names",
     "live_deployment",
     "masked",
     "once_only",
@@ -79,6 +80,7 @@ def check_host() -> None:
         "async_function_with_fallbacks": Router,
         "async_get_available_deployment": Router,
         "get_available_deployment": Router,
+        "get_model_names": Router,
         "set_custom_routing_strategy": Router,
         "async_pre_call_hook": CustomLogger,
         "async_pre_call_deployment_hook": CustomLogger,
@@ -126,6 +128,19 @@ def seen_of(entry: Mapping[str, Any]) -> Seen:
         api_base=str(params.get("api_base") or ""),
         group=str(entry.get("model_name") or ""),
     )
+
+
+def list_names(router: Any, names: tuple[str, ...]) -> None:
+    """Make the router accept further names, and show them in /v1/models (proxy_server.py:11959 asks get_model_names).
+
+    Each is its own alias target: a key that lists a member does not get the tier with it (auth_checks.py:4874), and
+    without the plugin the name leads nowhere.
+    """
+    aliases = dict(router.model_group_alias or {})
+    aliases.update({name: name for name in names})
+    router.model_group_alias = aliases
+    original = type(router).get_model_names.__get__(router)
+    router.get_model_names = lambda team_id=None: list(dict.fromkeys([*original(team_id), *names]))
 
 
 def once_only(kwargs: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 
-from tests.host.proxy import Proxy, write_folder
+from tests.host.proxy import PLAIN, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Upstream
 
@@ -174,3 +174,29 @@ def test_a_changed_routing_strategy_does_not_detach(ups: dict[str, Upstream], tm
             assert proxy.chat("paid-fallback@0").status_code == 403
 
 
+
+
+PROVIDER_KEYS = {name: "sk-provider" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "COHERE_API_KEY", "GEMINI_API_KEY")}
+PASS_THROUGH = {
+    "/openai/v1/chat/completions": {"model": "gpt-5", "messages": []},
+    "/openai_passthrough/v1/chat/completions": {"model": "gpt-5", "messages": []},
+    "/anthropic/v1/messages": {"model": "claude", "messages": []},
+    "/cohere/v1/chat": {"model": "command", "message": "hi"},
+    "/gemini/v1beta/models/gemini-pro:generateContent": {"contents": []},
+}
+
+
+def test_pass_through_counts_as_metered(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """LiteLLM's pass-through routes, with provider keys in the environment, are refused without both consents."""
+    registry = registry_for(ups)
+    env = PROVIDER_KEYS | {"OPENAI_API_BASE": ups["paid"].openai_base}
+    with Proxy(write_folder(tmp_path, registry, config_for(registry)), env=env) as proxy:
+        codes = {
+            path: proxy.post(path, body, headers={"x-goog-api-key": PLAIN}).json() for path, body in PASS_THROUGH.items()
+        }
+        without_model = proxy.post("/v1/moderations", {"input": "x"}).json()
+
+    assert {path: body["error"]["code"] for path, body in codes.items()} == dict.fromkeys(PASS_THROUGH, "unlisted_model")
+    assert codes["/anthropic/v1/messages"]["type"] == "error"
+    # LiteLLM fills in a moderation model of its own choice, which nobody has listed.
+    assert without_model["error"]["code"] == "unknown_model"
