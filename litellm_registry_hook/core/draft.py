@@ -35,7 +35,12 @@ class Draft:
 
     def intact(self, *path: str | int) -> bool:
         """Say whether nothing was left out at, above or below a path."""
-        return not self.mended.damaged or self.mended.intact(path)
+        return self.mended.intact(path)
+
+    @cached_property
+    def ids_are_known(self) -> bool:
+        """Whether there is a list of models at all: without one no id can be called unknown."""
+        return not self.mended.spoiled(("models",))
 
     @cached_property
     def _places(self) -> dict[str, Path]:

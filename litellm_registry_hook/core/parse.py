@@ -77,7 +77,7 @@ def _ids(tree: dict[Any, Any], source: Source) -> frozenset[str]:
     ids = [
         model["id"] if isinstance(model["id"], str) else source(("models", index, "id"), "value")
         for index, model in enumerate(models)
-        if isinstance(model, dict) and "id" in model
+        if isinstance(model, dict) and model.get("id") is not None
     ]
     return frozenset(model_id for model_id in ids if model_id)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from litellm_registry_hook.core.findings import Finding, Path
@@ -60,13 +61,17 @@ class Salvage:
 
     def intact(self, path: Path) -> bool:
         """Say whether nothing was left out at, above or below a path of the copy."""
-        where = self.original(path)
-        return not any(where[: len(lost)] == lost or lost[: len(where)] == where for lost in self.damaged)
+        return not self.damaged or not (self.spoiled(path) or self.original(path) in self._above)
 
     def spoiled(self, path: Path) -> bool:
         """Say whether a path of the copy is what was left out, or lies inside of it."""
         where = self.original(path)
-        return any(where[: len(lost)] == lost for lost in self.damaged)
+        return any(where[:number] in self.damaged for number in range(len(where) + 1))
+
+    @cached_property
+    def _above(self) -> frozenset[Path]:
+        """Every place above something that was left out; asked only once the copy is mended."""
+        return frozenset(lost[:number] for lost in self.damaged for number in range(len(lost)))
 
     def below_renamed(self, path: Path) -> bool:
         """Say whether a path of the copy leads through a misspelled key."""

@@ -14,7 +14,7 @@ def id_list(draft: Draft, ids: Iterable[str], path: Path) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, model_id in enumerate(ids):
         at = (*path, index)
-        if model_id not in draft.known_ids:
+        if model_id not in draft.known_ids and draft.ids_are_known:
             hint = did_you_mean(model_id, draft.known_ids, what="model ids")
             yield Finding("unknown_id", at, f"`{redact(model_id)}` is not the id of a model", hint)
         elif model_id in seen:

@@ -65,7 +65,7 @@ def _tiers_and_aliases(draft: Draft) -> Iterator[Finding]:
             message = f"`{redact(target)}` is an alias itself"
             hint = f"point at what it means: {redact(routing.aliases[target])}"
             yield Finding("alias_to_alias", path, message, hint)
-        elif draft.intact("routing", "tiers"):
+        elif draft.intact("routing", "tiers") and draft.ids_are_known:
             message = f"the alias points at `{redact(target)}`, which is neither a tier nor a model id"
             names = set(routing.tiers) | draft.known_ids
             yield Finding("unknown_alias_target", path, message, did_you_mean(target, names, what="tiers and ids"))
