@@ -31,6 +31,18 @@ class Route:
     shape: Shape = "openai"
 
 
+# Closed whatever else matches. The first segment of `/{provider}/v1/files`, `/{provider}/v1/batches`, `/{server}/mcp` and
+# `/{server}/token` is anything, `team` or `ui` too, and the lines of a batch name models that no hook sees. Assistants run
+# outside every hook; a pass-through decodes its path once more (llm_passthrough_endpoints.py:931, httpx.URL), so that a
+# percent sign left in it could hide one. The plug-in proxy forwards any method, OPTIONS too (plugin_routes.py:245).
+_CLOSED: Final = (
+    r"/[^/]+/v1/(?:files|batches)(?:/.*)?",
+    r"/[^/]+/mcp",
+    r"/[^/]+/(?:authorize|token|register)",
+    r"/(?:openai|openai_passthrough)/(?:.*/)?(?:assistants|threads)(?:/.*)?",
+    r"/(?:openai|openai_passthrough|anthropic|gemini|cohere|mistral|openrouter)/.*%.*",
+    r"/plugin-proxy/.*",
+)
 # POST (and WebSocket) routes whose model reaches the pre-call hook, the router or the deployment hook.
 _MODEL: Final = (
     r"(?:/v1)?/(?:chat/completions|completions|embeddings|moderations|ocr|images/generations|images/edits|videos)",
@@ -40,18 +52,23 @@ _MODEL: Final = (
     r"/queue/chat/completions",
     r"(?:/openai/v1|/v1)?/responses(?:/compact|/input_tokens)?",
     r"(?:/v1|/v2)?/rerank",
-    r"(?:/openai/v1|/v1)?/realtime(?:/client_secrets)?",
+    r"(?:/openai/v1|/v1)?/realtime(?:/(?:client_secrets|calls|transcription_sessions))?",
+    r"(?:/openai/v1|/v1)?/live/sessions",
     r"(?:/v1)?/rag/query",
     r"(?:/v1beta)?/interactions",
 )
-_ANTHROPIC: Final = (r"/v1/messages(?:/count_tokens)?",)
+_ANTHROPIC: Final = (r"(?:/claude_code_gateway)?/v1/messages(?:/count_tokens)?",)
 _GEMINI: Final = (r"(?:/v1beta)?/models/.+:(?:generateContent|streamGenerateContent|countTokens)",)
+# MCP: a tool call comes by the pre-call hook as call_mcp_tool; a model that a tool server asks for (sampling) comes by
+# it as acompletion and then goes through the router (_experimental/mcp_server/sampling_handler.py:1107-1126).
+# `/{server}/mcp` stays closed, `/mcp/{server}` is the same (server.py:1227): /a2a/mcp is an agent, /search/mcp a search.
+_TOOLS: Final = (r"/mcp(?:/.*)?", r"/mcp-rest/tools/.+", r"/toolset/[^/]+/mcp")
 # LiteLLM's own pass-through to a provider with the proxy's key; the pre-call hook fires with
 # call_type pass_through_endpoint.
 _PASSTHROUGH: Final = (
     r"/openai/.+",
     r"/openai_passthrough/.+",
-    r"/(?:cohere|mistral|openrouter|groq|deepseek|together_ai)/.+",
+    r"/(?:cohere|mistral|openrouter)/.+",
 )
 _PASSTHROUGH_ANTHROPIC: Final = (r"/anthropic/.+",)
 _PASSTHROUGH_GEMINI: Final = (r"/gemini/.+",)
@@ -71,14 +88,34 @@ _HARMLESS_ANY: Final = (
     r"/(?:registry)(?:/.*)?",
     r"/utils/(?:supported_openai_params|model_info|transform_request|token_counter)",
     r"/cost/(?:estimate|predict-cache)",
+    # Records in the database. What tries a rule or a prompt out calls a model and stays closed: /prompts/test,
+    # /policies/test-pipeline, /policy/templates/*, /guardrails/apply_guardrail, /search_tools/test_connection.
+    r"/(?:jwt/key/mapping|claude-code|cloudzero|vantage|config_overrides)/.+",
+    r"/v1/(?:access_group|unified_access_group|workflows|tool|memory|agents|mcp)(?:/.*)?",
+    r"/(?:prompts|search_tools)(?:/(?!test(?:_connection)?/?$)[^/]+)?",
+    r"/guardrails(?:/(?!apply_guardrail/?$|test_custom_code/?$)[^/]+)?",
+    r"/guardrails/submissions/[^/]+/(?:approve|reject)",
+    r"/policies(?:/(?!test-pipeline/?$).*)?",
+    r"/policy/validate",
+    r"/vector_store/(?:new|list|info|update|delete)",
+    r"/fallback(?:/[^/]+)?",
+    r"/utils/dotprompt_json_converter",
+    r"/lazy/warm/[^/]+",
+    # Telemetry of Claude Code, thrown away (anthropic_endpoints/endpoints.py:432), and the sign-in of MCP clients.
+    r"/api/event_logging/batch",
+    r"/v1/(?:logs|traces|traces/query)",
+    r"/(?:authorize|token|register|callback|revoke|introspect)(?:/.*)?",
+    r"/oauth/client-metadata\.json",
 )
 _HARMLESS_GET: Final = (
     r"(?:/v1)?/models(?:/.*)?",
     r"/cursor(?:/v1)?/models",
     r"(?:/v1)?/search/tools",
     r"(?:/openai/v1|/v1)?/responses/[^/]+(?:/input_items)?",
-    r"(?:/v1)?/(?:mcp|agents|skills|traces|memory|guardrails|prompts|policies)(?:/.*)?",
-    r"/(?:guardrails|prompts|policies|policy|vector_store|auto_router|fallback)(?:/.*)?",
+    r"(?:/v1)?/videos/[^/]+(?:/content)?",
+    r"/v1/(?:skills|traces)(?:/.*)?",
+    r"/(?:guardrails|prompts|policy|auto_router|api/plugins|model-insights)(?:/.*)?",
+    r"/v2/guardrails/list",
 )
 _FOLLOW_UP: Final = (r"(?:/openai/v1|/v1)?/responses/[^/]+(?:/cancel)?",)
 
@@ -87,8 +124,13 @@ def _any(*groups: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for group in groups for pattern in group))
 
 
+_RE_CLOSED, _RE_TOOLS = _any(_CLOSED), _any(_TOOLS)
 _RE_MODEL, _RE_ANTHROPIC, _RE_GEMINI = _any(_MODEL), _any(_ANTHROPIC), _any(_GEMINI)
-_RE_PASS, _RE_PASS_ANTHROPIC, _RE_PASS_GEMINI = _any(_PASSTHROUGH), _any(_PASSTHROUGH_ANTHROPIC), _any(_PASSTHROUGH_GEMINI)
+_RE_PASS, _RE_PASS_ANTHROPIC, _RE_PASS_GEMINI = (
+    _any(_PASSTHROUGH),
+    _any(_PASSTHROUGH_ANTHROPIC),
+    _any(_PASSTHROUGH_GEMINI),
+)
 _RE_ANY, _RE_GET, _RE_FOLLOW_UP = _any(_HARMLESS_ANY), _any(_HARMLESS_GET), _any(_FOLLOW_UP)
 _READING: Final = frozenset({"GET", "HEAD"})
 
@@ -102,6 +144,8 @@ def classify(method: str, path: str) -> Route:
         path: decoded path below the root path, as the host's own routing sees it.
 
     """
+    if _RE_CLOSED.fullmatch(path):
+        return Route("ungoverned")
     if method == "OPTIONS":
         return Route("harmless")
     if method in {"POST", "WEBSOCKET"}:
@@ -111,8 +155,6 @@ def classify(method: str, path: str) -> Route:
             return Route("model", "anthropic")
         if _RE_GEMINI.fullmatch(path):
             return Route("model", "gemini")
-    if _RE_ANY.fullmatch(path):
-        return Route("harmless")
     if method in _READING and _RE_GET.fullmatch(path):
         return Route("harmless")
     if method in {"POST", "DELETE"} and _RE_FOLLOW_UP.fullmatch(path):
@@ -123,4 +165,8 @@ def classify(method: str, path: str) -> Route:
         return Route("passthrough", "anthropic")
     if _RE_PASS_GEMINI.fullmatch(path):
         return Route("passthrough", "gemini")
+    if _RE_TOOLS.fullmatch(path):
+        return Route("model")
+    if _RE_ANY.fullmatch(path):
+        return Route("harmless")
     return Route("ungoverned")
