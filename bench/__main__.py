@@ -1,6 +1,6 @@
 """`python -m bench`: measure, print a table, write JSON.
 
-Sections run in the order of the table whatever the command line says; one that fails says why and the rest goes on.
+Sections run in one order whatever the command line says; one that fails says why and the rest goes on.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ DRY = "ae"
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer pairs, about 90 s; the spread says how little that proves")
-    parser.add_argument("--dry", action="store_true", help="tiny counts, only the sections a and e: shows that the bench itself works")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer pairs, about 90 s; the spread says how little that proves"
+    )
+    parser.add_argument(
+        "--dry", action="store_true", help="tiny counts, only the sections a and e: shows that the bench itself works"
+    )
     parser.add_argument("--only", default="", metavar="LETTERS", help="sections to run, such as ace")
     parser.add_argument("--out", type=Path, help="file for the JSON; bench/results/<time>.json if not given")
     parser.add_argument("--json", action="store_true", help="print the JSON instead of the table")
@@ -66,7 +70,16 @@ def setting() -> dict[str, object]:
         except PackageNotFoundError:
             return None
 
-    names = ("litellm-registry-hook", "litellm", "uvicorn", "granian", "uvloop", "opentelemetry-sdk", "PyYAML", "pydantic")
+    names = (
+        "litellm-registry-hook",
+        "litellm",
+        "uvicorn",
+        "granian",
+        "uvloop",
+        "opentelemetry-sdk",
+        "PyYAML",
+        "pydantic",
+    )
     return {
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -94,6 +107,7 @@ def main(argv: list[str] | None = None) -> int:
         from bench.proxies import stop_all
 
         stop_all()
+    results.sort(key=lambda result: result.section.key)
     report = {
         **about, "load_average_after": [round(one, 2) for one in os.getloadavg()],
         "kind": "dry" if options.dry else ("quick" if options.quick else "full"),
@@ -107,7 +121,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     print(table(results))
     load = about["load_average_before"][0]
-    print(f"\n{sentence}; LiteLLM {about['versions']['litellm']}, Python {about['python']}; load average before: {load}")
+    print(
+        f"\n{sentence}; LiteLLM {about['versions']['litellm']}, Python {about['python']}; load average before: {load}"
+    )
     if load > 0.7:
         print("Something else was running: the absolute numbers are pessimistic, ratios of pairs less so.")
     print(f"JSON: {out}")

@@ -46,11 +46,21 @@ def run(options: object, put: Put) -> None:
     done = subprocess.run(timed, cwd=ROOT, capture_output=True, text=True, check=False)
     imports = [(int(total), depth, name) for _, total, depth, name in _IMPORT.findall(done.stderr)]
     host = [name for _, _, name in imports if name == "litellm" or name.startswith("litellm.")]
-    put("modules of litellm imported by list", float(len(host)), f"of {len(imports)} modules" + (f": {host[:3]}" if host else ""))
+    put(
+        "modules of litellm imported by list",
+        float(len(host)),
+        f"of {len(imports)} modules" + (f": {host[:3]}" if host else ""),
+    )
     # A library's own parts would only repeat its name: top packages, the parents of which are ours or nobody.
-    outside = [(total, name) for total, _, name in imports if "." not in name and not name.startswith("litellm_registry_hook")]
+    outside = [
+        (total, name) for total, _, name in imports if "." not in name and not name.startswith("litellm_registry_hook")
+    ]
     outside.sort(reverse=True)
-    put("slowest import of list, with what it imports", outside[0][0] / 1000, ", ".join(f"{n} {t / 1000:.0f}" for t, n in outside[:6]))
+    put(
+        "slowest import of list, with what it imports",
+        outside[0][0] / 1000,
+        ", ".join(f"{n} {t / 1000:.0f}" for t, n in outside[:6]),
+    )
 
 
 SECTION = Section("f", "starting the command line", FIGURES, run)

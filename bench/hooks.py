@@ -61,7 +61,11 @@ def child(quick: bool, profile: bool) -> dict[str, tuple[float, str]]:
     import uvloop
 
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_child(Path(folder), quick, profile)) if profile else uvloop.run(_child(Path(folder), quick, profile))
+        return (
+            asyncio.run(_child(Path(folder), quick, profile))
+            if profile
+            else uvloop.run(_child(Path(folder), quick, profile))
+        )
 
 
 async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[float, str]]:
@@ -145,7 +149,12 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
     wrap.app = app
 
     async def request(with_wrap: bool, consent: bool) -> None:
-        headers = [(b"host", b"x"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json"), (b"accept", b"*/*")]
+        headers = [
+            (b"host", b"x"),
+            (b"authorization", b"Bearer x"),
+            (b"content-type", b"application/json"),
+            (b"accept", b"*/*"),
+        ]
         if consent:
             headers.append((b"x-registry-allow-metered", b"true"))
         scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "root_path": "", "headers": headers}
@@ -211,7 +220,10 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
             await noop.hook(1, 2)
             await noop.hook(1, 2)
         times[0].append((thread_time_ns() - start) / size / 1000)
-    found[FIGURES[-1].name] = (median(times[0]), "bare coroutines; LiteLLM's own dispatch of four was measured at 3.5 us")
+    found[FIGURES[-1].name] = (
+        median(times[0]),
+        "bare coroutines; LiteLLM's own dispatch of four was measured at 3.5 us",
+    )
     return found
 
 

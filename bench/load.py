@@ -13,7 +13,6 @@ from time import perf_counter
 
 import uvloop
 
-from bench.rows import percentile
 from bench.upstream import length_of
 
 
@@ -38,20 +37,14 @@ class Load:
     def rps(self) -> float:
         return len(self.latencies) / self.seconds
 
-    @property
-    def p50_ms(self) -> float:
-        return percentile(self.latencies, 0.5) * 1000
-
-    @property
-    def p99_ms(self) -> float:
-        return percentile(self.latencies, 0.99) * 1000
-
 
 class BadAnswerError(RuntimeError):
     """Not every answer was a 200: a rate of errors is no figure."""
 
 
-def chat_request(port: int, model: str, key: str, *, stream: bool = False, headers: dict[str, str] | None = None) -> bytes:
+def chat_request(
+    port: int, model: str, key: str, *, stream: bool = False, headers: dict[str, str] | None = None
+) -> bytes:
     """Return the bytes of one chat request."""
     words = "Say in one sentence what a virtual key is, for somebody who has never seen a proxy."
     body = json.dumps(

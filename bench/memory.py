@@ -17,7 +17,7 @@ FIGURES = (
 
 
 def run(options: object, put: Put) -> None:
-    total, step = (800, 100) if options.quick else (5000, 250)
+    total, step = (500, 50) if options.quick else (5000, 250)
     servers = fleet(options).need("plain", "plugin")
     seen = {server.kind: [(0, server.rss_mb)] for server in servers}
     for done in range(step, total + 1, step):

@@ -31,6 +31,7 @@ import yaml
 
 from bench import pin, registries
 from bench.load import Load, chat_request, load
+from bench.rows import percentile
 
 START_S = 180
 KINDS = ("plain", "plain-again", "plugin", "serve", "bare")
@@ -178,7 +179,9 @@ class Fleet:
         log = folder / "proxy.log"
         everywhere = self.proxy_cores | os.sched_getaffinity(0) if self.proxy_cores else set()
         before = os.sched_getaffinity(0) if everywhere else set()
-        pin.pin_self(everywhere)  # importing LiteLLM may use every core; it is pinned before the first request that counts
+        pin.pin_self(
+            everywhere
+        )  # importing LiteLLM may use every core; it is pinned before the first request that counts
         try:
             with log.open("wb") as out:
                 process = subprocess.Popen(
@@ -211,7 +214,9 @@ class Fleet:
         (folder / "bench_keys.py").write_text(KEYS)
         config = folder / "litellm-config.yaml"
         general = {"master_key": "os.environ/LITELLM_MASTER_KEY", "custom_auth": "bench_keys.auth"}
-        config.write_text(yaml.safe_dump({"model_list": [], "litellm_settings": {}, "general_settings": general}, sort_keys=False))
+        config.write_text(
+            yaml.safe_dump({"model_list": [], "litellm_settings": {}, "general_settings": general}, sort_keys=False)
+        )
         done = subprocess.run(
             [str(BIN / "generate-litellm-config"), "--registry", "model-registry.yaml", "--config", "litellm-config.yaml"],
             cwd=folder, env=clean_environment(), capture_output=True, text=True, check=False,
@@ -274,22 +279,37 @@ class Taken:
     """What several runs of one proxy gave.
 
     Attributes:
-        rps: requests a second, one a run. p50_ms, p99_ms: of each run. cpu_ms: CPU of the proxy a request, all runs.
+        rps: requests a second of each run.
+        cpu_ms: CPU of the proxy a request, in ms, of each run; a single one is rounded by the clock's 10 ms.
+        latencies: of all requests in ms, run after run.
 
     """
 
     rps: list[float] = field(default_factory=list)
-    p50_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
-    cpu: float = 0.0
-    requests: int = 0
 
     @property
-    def cpu_ms(self) -> float:
-        return self.cpu / self.requests * 1000
+    def mean_cpu_ms(self) -> float:
+        return sum(self.cpu_ms) / len(self.cpu_ms)
+
+    def p99s(self, stretches: int) -> list[float]:
+        """Return the p99 in ms of each of so many equal stretches; one short run has too few requests for one."""
+        return [percentile(part, 0.99) for part in _parts(self.latencies, stretches)]
+
+    def cpus(self, stretches: int) -> list[float]:
+        """Return the CPU a request in ms of each of so many equal stretches."""
+        return [sum(part) / len(part) for part in _parts(self.cpu_ms, stretches)]
 
 
-def rounds(servers: Iterable[Server], count: int, clients: int, requests: int, *, stream: bool = False) -> Mapping[str, Taken]:
+def _parts(values: list[float], count: int) -> list[list[float]]:
+    size = len(values) // count
+    return [values[n * size : (n + 1) * size] for n in range(count)]
+
+
+def rounds(
+    servers: Iterable[Server], count: int, clients: int, requests: int, *, stream: bool = False
+) -> Mapping[str, Taken]:
     """Load each proxy once a round, `count` rounds, the order turned by one each time."""
     order = list(servers)
     found = {server.kind: Taken() for server in order}
@@ -300,10 +320,8 @@ def rounds(servers: Iterable[Server], count: int, clients: int, requests: int, *
             taken = found[server.kind]
             before = server.cpu_seconds
             run = server.drive(clients, requests, stream=stream)
-            taken.cpu += server.cpu_seconds - before
-            taken.requests += requests
+            taken.cpu_ms.append((server.cpu_seconds - before) / requests * 1000)
             taken.rps.append(run.rps)
-            taken.p50_ms.append(run.p50_ms)
             taken.latencies += [one * 1000 for one in run.latencies]
         order = [*order[1:], order[0]]
     return found

@@ -126,7 +126,9 @@ def table(results: Sequence[Result]) -> str:
     head = ("figure", "value", "unit", "target", "met", "note")
     body: list[tuple[str, ...] | str] = []
     for result in results:
-        body.append(f"{result.section.key}. {result.section.title}" + (f"  [{result.seconds:.1f} s]" if result.seconds else ""))
+        body.append(
+            f"{result.section.key}. {result.section.title}" + (f"  [{result.seconds:.1f} s]" if result.seconds else "")
+        )
         for row in result.rows():
             met = {True: "yes", False: "NO", None: ""}[row["met"]]
             body.append((row["figure"], number(row["value"]), row["unit"], row["target"], met, row["note"]))
@@ -135,7 +137,8 @@ def table(results: Sequence[Result]) -> str:
 
     def line(one: tuple[str, ...]) -> str:
         padded = [
-            f"{cell:>{width}}" if n == 1 else f"{cell:<{width}}" for n, (cell, width) in enumerate(zip(one, widths, strict=False))
+            f"{cell:>{width}}" if n == 1 else f"{cell:<{width}}"
+            for n, (cell, width) in enumerate(zip(one, widths, strict=False))
         ]
         return ("  " + "  ".join([*padded, one[-1]])).rstrip()
 

@@ -61,7 +61,14 @@ def _ollama() -> tuple[bytes, bytes]:
 def _loaded() -> list[dict[str, object]]:
     forever = "2318-01-01T00:00:00Z"
     return [
-        {"name": name, "model": name, "size": 3300 * MB, "size_vram": 3300 * MB, "expires_at": forever, "context_length": 4096}
+        {
+            "name": name,
+            "model": name,
+            "size": 3300 * MB,
+            "size_vram": 3300 * MB,
+            "expires_at": forever,
+            "context_length": 4096,
+        }
         for name in OLLAMA
     ]
 
