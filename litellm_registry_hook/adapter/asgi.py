@@ -53,7 +53,9 @@ class Wrap:
 
     def _closed(self, request: Scope, method: str, scope: Message) -> Refusal | None:
         if not self.ensure_attached() and request.route.kind != "harmless":
-            return refuse("gate_failed", "the registry is not attached to the proxy's router yet; try again in a moment")
+            return refuse(
+                "gate_failed", "the registry is not attached to the proxy's router yet; try again in a moment"
+            )
         if request.route.kind != "ungoverned":
             return None
         refusal = refuse(

@@ -57,7 +57,11 @@ class Attachment:
         routing = self.gates.registry.routing
         host.list_names(router, (*routing.tiers, *routing.aliases))
         self.router = router
-        log.info("registry attached: %d deployments of %d models", len(self.gates.index.by_deployment), len(self.gates.registry.models))
+        log.info(
+            "registry attached: %d deployments of %d models",
+            len(self.gates.index.by_deployment),
+            len(self.gates.registry.models),
+        )
 
 
 def show_log() -> None:
@@ -99,6 +103,6 @@ def proxy_handler_instance() -> RegistryHandler:
         HostError: this LiteLLM cannot be governed.
 
     """
-    from litellm_registry_hook.edges.registry_file import load_registry  # noqa: PLC0415
+    from litellm_registry_hook.wiring import load_registry  # noqa: PLC0415
 
     return attach(load_registry())

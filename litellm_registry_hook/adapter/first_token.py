@@ -49,7 +49,7 @@ async def first_token(stream: Any) -> Any:
             head.append(chunk)
             word = event_of(chunk)
             if word in _FAILED:
-                raise DeadStreamError(_words(chunk))
+                raise DeadStreamError(_words(chunk))  # noqa: TRY301  the stream is closed below, as for its own errors
             if word not in _PRELUDE or len(head) >= MAX_PRELUDE:
                 break
     except BaseException:
@@ -66,8 +66,8 @@ def event_of(chunk: Any) -> str:
     kind = chunk.get("type") if isinstance(chunk, dict) else getattr(chunk, "type", None)
     if kind is not None:
         return str(getattr(kind, "value", kind))
-    choices = getattr(chunk, "choices", None)
-    delta = getattr(choices[0], "delta", None) if choices else None
+    choices: Any = getattr(chunk, "choices", None) or [None]
+    delta = getattr(choices[0], "delta", None)
     if delta is None or getattr(choices[0], "finish_reason", None):
         return ""
     said = any(getattr(delta, key, None) for key in ("content", "tool_calls", "reasoning_content", "audio", "images"))

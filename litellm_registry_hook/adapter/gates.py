@@ -107,18 +107,27 @@ class Gates:
         return all_refused(owner.model.id, None, (skip,)) if skip is not None else None
 
     def clear_probe(self, seen: Seen) -> Refusal | None:
-        """Gate a call that no client asked for, such as a health check: only free, always-on models without a GPU load."""
+        """Gate a call that no client asked for, such as a health check: only free models that are on anyway pass."""
         owner = match(self.registry, seen, host.environment())
         if owner is not None:
             model = owner.model
             if not model.metered and model.lifecycle == "always-on" and not model.on_ollama:
                 return None
-            why = "each call costs money" if model.metered else f"it is {model.lifecycle} and a probe would load or bill it"
-            return all_refused(model.id, None, (Skip(model.id, "model_unavailable", f"{why}; health checks leave it alone"),))
+            why = (
+                "each call costs money"
+                if model.metered
+                else f"it is {model.lifecycle} and a probe would load or bill it"
+            )
+            return all_refused(
+                model.id, None, (Skip(model.id, "model_unavailable", f"{why}; health checks leave it alone"),)
+            )
         if self.registry.routing.unlisted_models == "allow":
             return None
         name = seen.group or seen.model or "a call without a model"
-        return refuse("unlisted_model", f"model {name!r} is not in the registry and nobody asked for this call; add it to model-registry.yaml")
+        return refuse(
+            "unlisted_model",
+            f"model {name!r} is not in the registry and nobody asked for this call; add it to model-registry.yaml",
+        )
 
 
 def mark_plan(scope: Scope, found: Plan) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.gates import Gates, mark_plan
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.match import Seen, same_base
-from litellm_registry_hook.core.plan import Plan, Running, join
+from litellm_registry_hook.core.plan import Plan, Running, join, unknown
 from litellm_registry_hook.core.refusal import Refusal, Skip, refuse
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import (
@@ -26,6 +26,7 @@ from litellm_registry_hook.core.sanitise import (
 )
 
 log = logging.getLogger("litellm_registry_hook")
+P = ParamSpec("P")
 T = TypeVar("T")
 PASS_THROUGH = "pass_through_endpoint"  # noqa: S105
 # Reading or ending what a response id names: nothing is generated, and LiteLLM refuses ids it did not issue.
@@ -37,19 +38,20 @@ ENVELOPES = frozenset({"aquery", "query"})
 TOOL_CALLS = frozenset({"call_mcp_tool", "list_mcp_tools", "mcp_call"})
 
 
-def fail_closed(hook: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+def fail_closed(hook: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Turn a bug of ours into a refusal: a gate that breaks lets nothing through."""
 
     @wraps(hook)
-    async def guarded(*args: Any, **kwargs: Any) -> T:
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await hook(*args, **kwargs)
         except (RefusedError, host.HTTPException):
             raise
         except Exception:
             log.exception("a gate of the registry failed")
-            raise_refusal(refuse("gate_failed", "the registry's gate failed and lets nothing through; see the proxy's log"))
-            raise
+            raise_refusal(
+                refuse("gate_failed", "the registry's gate failed and lets nothing through; see the proxy's log")
+            )
 
     return guarded
 
@@ -64,7 +66,11 @@ class RegistryHandler(host.CustomLogger):
     # Must be defined on the concrete class: LiteLLM looks it up in vars(cls) (proxy/utils.py:3072).
     @fail_closed
     async def async_pre_call_hook(
-        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+        self,
+        user_api_key_dict: host.UserAPIKeyAuth,
+        cache: Any,  # noqa: ARG002  LiteLLM's signature
+        data: dict[str, Any],
+        call_type: str,
     ) -> dict[str, Any]:
         """Read consent and identity, drop the levers, decide, and put the first deployment's model group into the body.
 
@@ -89,13 +95,16 @@ class RegistryHandler(host.CustomLogger):
         if call_type == PASS_THROUGH:
             self._foreign(str(model or "a pass-through call without a model"), scope)
             return data
-        if not isinstance(model, str) or not model or str(call_type) in TOOL_CALLS:
+        if call_type in TOOL_CALLS:
             return data
         drop_levers(data)
+        if model is None or model == "":
+            return data
+        if not isinstance(model, str):
+            raise_refusal(unknown(self.gates.index, str(model)))
         fallbacks = take_fallbacks(data, self.gates.known)
         if isinstance(fallbacks, Refusal):
             raise_refusal(fallbacks)
-            return data
         names = split_names(model) if call_type == "acompletion" else (model,)
         plans = [await self._plan(name, scope, user_api_key_dict) for name in names]
         if len(names) > 1:
@@ -147,12 +156,14 @@ class RegistryHandler(host.CustomLogger):
     async def _plan(self, name: str, scope: Scope, auth: Any) -> Plan | None:
         if (auth.models or auth.team_models) and not await host.key_may_call(name, auth):
             raise_refusal(
-                refuse("model_not_allowed_for_key", f"this virtual key may not use {name!r}; its list of models does not have it")
+                refuse(
+                    "model_not_allowed_for_key",
+                    f"this virtual key may not use {name!r}; its list of models does not have it",
+                )
             )
         found = self.gates.decide(name, scope.ask())
         if isinstance(found, Refusal):
             raise_refusal(found)
-            return None
         return found
 
     async def _fallback(self, name: str, scope: Scope, auth: Any) -> Plan:
@@ -172,7 +183,10 @@ class RegistryHandler(host.CustomLogger):
         for name, found in zip(names, plans, strict=False):
             if found is None:
                 raise_refusal(
-                    refuse("bad_model_list", f"a list of models takes names of the registry, not {name!r}; send one request a model")
+                    refuse(
+                        "bad_model_list",
+                        f"a list of models takes names of the registry, not {name!r}; send one request a model",
+                    )
                 )
 
     def _foreign(self, name: str, scope: Scope) -> None:

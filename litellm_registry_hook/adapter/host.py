@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import litellm
 from fastapi import HTTPException
 from litellm._version import version as litellm_version
+from litellm.exceptions import ContextWindowExceededError
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from litellm.proxy._types import UserAPIKeyAuth
@@ -22,14 +22,12 @@ from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_m
 from litellm.router import Router
 from litellm.router_utils.fallback_event_handlers import MID_STREAM_FALLBACK_CONTROLS_KEY, per_request_fallback_controls
 from litellm.types.router import CustomRoutingStrategyBase
-from litellm.types.utils import CallTypes
 
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.match import Seen, resolve_env
 from litellm_registry_hook.errors import HostError
 
 __all__ = [
-    "CallTypes",
     "CustomLogger",
     "CustomRoutingStrategyBase",
     "HTTPException",
@@ -38,8 +36,8 @@ __all__ = [
     "check_host",
     "failure_of",
     "key_may_call",
-    "litellm_version",
     "list_names",
+    "litellm_version",
     "live_deployment",
     "masked",
     "once_only",
@@ -93,7 +91,7 @@ def check_host() -> None:
 
 
 def original_walk(router: Any) -> Any:
-    """Return LiteLLM's own `async_function_with_fallbacks`, bound: every router call goes through it (router.py:8251)."""
+    """Return LiteLLM's own `async_function_with_fallbacks`, bound: the funnel of router calls (router.py:8251)."""
     return type(router).async_function_with_fallbacks.__get__(router)
 
 
@@ -194,7 +192,7 @@ def failure_of(error: BaseException) -> Failure:
         status=status if isinstance(status, int) else 0,
         text=text,
         retry_after_s=_retry_after(headers),
-        context_overflow=isinstance(error, litellm.ContextWindowExceededError),
+        context_overflow=isinstance(error, ContextWindowExceededError),
     )
 
 

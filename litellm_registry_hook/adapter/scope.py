@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NoReturn
 
 from litellm_registry_hook.core.consent import ANONYMOUS, Caller
 from litellm_registry_hook.core.plan import Ask, Plan, Running
@@ -82,7 +82,7 @@ class RefusedError(HTTPException):
         self.refusal = refusal
 
 
-def raise_refusal(refusal: Refusal) -> None:
+def raise_refusal(refusal: Refusal) -> NoReturn:
     """Note the refusal on the request and raise it."""
     scope = SCOPE.get()
     if scope is not None:

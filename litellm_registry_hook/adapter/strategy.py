@@ -25,12 +25,12 @@ class Strategy(host.CustomRoutingStrategyBase):
         self._pick = host.original_pick(router)
         self._pick_sync = host.original_pick_sync(router)
 
-    async def async_get_available_deployment(  # type: ignore[override]
+    async def async_get_available_deployment(
         self,
         model: str,
         messages: Any = None,
         input: Any = None,  # noqa: A002
-        specific_deployment: bool | None = False,
+        specific_deployment: bool | None = False,  # noqa: ARG002  LiteLLM's signature
         request_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Return an element of router.model_list.
@@ -45,12 +45,12 @@ class Strategy(host.CustomRoutingStrategyBase):
         kwargs = {"messages": messages, "input": input, "request_kwargs": request_kwargs or {}}
         return self._cleared(await self._pick(model=model, **kwargs), request_kwargs)
 
-    def get_available_deployment(  # type: ignore[override]
+    def get_available_deployment(
         self,
         model: str,
         messages: Any = None,
         input: Any = None,  # noqa: A002
-        specific_deployment: bool | None = False,
+        specific_deployment: bool | None = False,  # noqa: ARG002  LiteLLM's signature
         request_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Return an element of router.model_list, for LiteLLM's sync paths; raises as the async form does."""
@@ -78,7 +78,6 @@ class Strategy(host.CustomRoutingStrategyBase):
         except LookupError:
             gone = Skip(target.model.id, "model_unavailable", NOT_IN_PROXY)
             raise_refusal(all_refused(target.model.id, None, (gone,)))
-            raise
 
     def _cleared(self, entry: Any, request_kwargs: dict[str, Any] | None) -> Any:
         """Gate what LiteLLM chose for a foreign name: a wildcard or an alias may lead to a registry model."""

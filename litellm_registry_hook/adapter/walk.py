@@ -112,7 +112,6 @@ class Walk:
             # The request does not fit any context there is: the upstream's own 400 says it best.
             raise error
         raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, served=None)))
-        return None
 
     @staticmethod
     def _kwargs_for(target: Running, kwargs: dict[str, Any], *, first: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Two keys for one lock: a metered model wants this request's consent and an opted-in virtual key.
 
-Who is calling is decided by the host's authenticated object alone (`adapter/identity.py` translates it into a `Caller`);
-nothing in here reads anything that a client can set.
+Who is calling is decided by the host's authenticated object alone (`adapter/identity.py` translates it into a
+`Caller`); nothing in here reads anything that a client can set.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from litellm_registry_hook.core.refusal import Skip
 from litellm_registry_hook.core.registry import Model
 
 NEXT_STATUSES: Final = frozenset({401, 404, 408, 409, 429})
-QUOTA_WORDS: Final = re.compile(r"quota|usage limit|rate.?limit|insufficient|exceeded your|billing|credit", re.IGNORECASE)
+QUOTA_WORDS: Final = re.compile(
+    r"quota|usage limit|rate.?limit|insufficient|exceeded your|billing|credit", re.IGNORECASE
+)
 MAX_TEXT: Final = 300
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from litellm_registry_hook.core.deployments import MANAGED_BY, split_deployment_id
 from litellm_registry_hook.core.plan import Running
 from litellm_registry_hook.core.registry import Model, Registry
 
-MANAGED_BY = "litellm-registry-hook"
 ENV_PREFIX = "os.environ/"
 
 
@@ -58,7 +58,8 @@ def match(registry: Registry, seen: Seen, env: Mapping[str, str]) -> Running | N
     """
     if seen.managed_by != MANAGED_BY:
         return None
-    model = registry.by_id.get(seen.id.rpartition("@")[0])
+    parts = split_deployment_id(seen.id)
+    model = registry.by_id.get(parts[0]) if parts is not None else None
     if model is None or seen.group != model.id or seen.model != model.litellm_model:
         return None
     base = place_of(model, seen.api_base, env)

@@ -200,7 +200,8 @@ def unlisted(registry: Registry, name: str, ask: Ask) -> Refusal | None:
     if rule == "deny":
         return refuse(
             "unlisted_model",
-            f"{_quoted(name)} is not in the registry and routing.unlisted_models is deny; add it to model-registry.yaml",
+            f"{_quoted(name)} is not in the registry and routing.unlisted_models is deny; "
+            "add it to model-registry.yaml",
         )
     skip = _metered(registry, name, ask)
     if skip is None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$"
 NAME_RE = re.compile(NAME_PATTERN)
+GO_DURATION = r"^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$|^-1$"
 DEFAULT_CHAT_NUM_CTX = 4096
 DEFAULT_NUM_BATCH = 512
 OLLAMA_PROVIDERS = frozenset({"ollama", "ollama_chat"})
@@ -123,7 +124,7 @@ class GpuResidency(Value):
     predict_mb: Annotated[int, Field(gt=0)] | None = None
     never_evict: bool = False
     num_ctx: Annotated[int, Field(gt=0)] | None = None
-    keep_alive: Annotated[str, Field(pattern=r"^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$|^-1$")] | int | None = None
+    keep_alive: Annotated[str, Field(pattern=GO_DURATION)] | int | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -165,7 +166,7 @@ class Model(Value):
             return getattr(self, key)
         raise KeyError(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # the keys, as a mapping has them
         return iter(self._entry)
 
     @cached_property
