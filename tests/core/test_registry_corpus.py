@@ -118,3 +118,16 @@ def test_a_grant_for_a_free_model_and_stale_readings_are_warnings(tmp_path: Path
         ("stale_readings", "models[0].quota.max_age_s"),
         ("grant_not_needed", "routing.metered_opt_in[0].models[0]"),
     ]
+
+
+def test_a_tier_of_several_modes_is_a_warning(tmp_path: Path) -> None:
+    """A tier that mixes chat and embedding models loads, with a warning that names each mode."""
+    path = tmp_path / "r.yaml"
+    path.write_text(SHIPPED.read_text().replace("small: [local-small]", "small: [local-small, bge-m3]"))
+
+    lines = [report_line("r.yaml", problem) for problem in check_file(path)[1]]
+
+    assert lines == [
+        "r.yaml:63:12: warning: mixed_modes: routing.tiers.small: the models of the tier `small` are served in different modes: "
+        "local-small chat, bge-m3 embedding (one tier per mode)"
+    ]
