@@ -128,6 +128,6 @@ def test_a_tier_of_several_modes_is_a_warning(tmp_path: Path) -> None:
     lines = [report_line("r.yaml", problem) for problem in check_file(path)[1]]
 
     assert lines == [
-        "r.yaml:63:12: warning: mixed_modes: routing.tiers.small: the models of the tier `small` are served in different modes: "
+        "r.yaml:64:12: warning: mixed_modes: routing.tiers.small: the models of the tier `small` are served in different modes: "
         "local-small chat, bge-m3 embedding (one tier per mode)"
     ]
