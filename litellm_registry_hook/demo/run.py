@@ -156,7 +156,7 @@ async def _start(
     write_registry(registry_file, derived(document, running.found))
     write_litellm_config(config_file, load(registry_file))
 
-    key = _admin_key(environ, terminal)
+    key = admin_key(environ, terminal)
     told = {
         "LITELLM_MASTER_KEY": key,
         "LITELLM_REGISTRY": str(registry_file),
@@ -179,7 +179,8 @@ async def _start(
     return proxy
 
 
-def _admin_key(environ: Mapping[str, str], terminal: Terminal) -> str:
+def admin_key(environ: Mapping[str, str], terminal: Terminal) -> str:
+    """Return the caller's LITELLM_MASTER_KEY if it is strong, else a new one."""
     key = environ.get("LITELLM_MASTER_KEY", "")
     if not key:
         return new_key()

@@ -55,7 +55,9 @@ def commands(registry: Registry, found: Sequence[Found], url: str, key: str) -> 
     """Return (what it shows, the command), as many of them as the registry has tiers for."""
     shown: list[tuple[str, str]] = []
     if tier := tier_of_mode(registry, "chat"):
-        body: dict[str, Any] = {"model": tier, "messages": [{"role": "user", "content": "Say hello in one sentence."}]}
+        # A question that the small model of the demo answers well.
+        question = "What is the capital of France? Answer in one sentence."
+        body: dict[str, Any] = {"model": tier, "messages": [{"role": "user", "content": question}]}
         path = "/v1/chat/completions"
         shown.append((f"a chat answer from tier {tier}", curl(url, key, path, {**body, "max_tokens": 60})))
     if tier := tier_of_mode(registry, "embedding"):

@@ -18,7 +18,7 @@ from litellm_registry_hook.demo import engine as engine_module
 from litellm_registry_hook.demo.engine import Engine, NoEngine, find_gguf, missing_cpu_flags, start_engine
 from litellm_registry_hook.demo.keys import new_key, weakness
 from litellm_registry_hook.demo.proxy import command_line, demo_environment, port_problem
-from litellm_registry_hook.demo.run import Settings
+from litellm_registry_hook.demo.run import Settings, admin_key
 from litellm_registry_hook.demo.speech import MAX_PROMPT_CHARS, Ask, Canned, FromEngine, fitted, text_messages
 
 HI = [{"role": "user", "content": "hi"}]
@@ -44,6 +44,34 @@ def test_new_keys_are_strong_and_differ():
 
     assert one != two
     assert weakness(one) == weakness(two) == ""
+
+
+class Notes:
+    """A terminal that keeps what it is told."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def fail(self, text):
+        raise AssertionError(text)
+
+    def ready(self, demo):
+        raise AssertionError(demo)
+
+
+def test_the_demo_takes_a_strong_admin_key_only():
+    """A strong key of the caller's is used, a weak one is replaced with a notice, none is made anew."""
+    notes = Notes()
+    strong = "sk-correct-horse-battery-staple"
+
+    assert admin_key({"LITELLM_MASTER_KEY": strong}, notes) == strong
+    assert weakness(admin_key({}, notes)) == ""
+    assert notes.said == []
+    assert weakness(admin_key({"LITELLM_MASTER_KEY": "sk-1234"}, notes)) == ""
+    assert notes.said == ["LITELLM_MASTER_KEY is not used: it has 7 characters, fewer than 20"]
 
 
 def test_port_problem():
