@@ -11,7 +11,9 @@ import re
 from typing import Any, Final
 
 MAX_PRELUDE: Final = 16
-_EVENT: Final = re.compile(rb'^event: *([\w.]+)|"type": *"([\w.]+)"', re.MULTILINE)
+_EVENT: Final = re.compile(rb"^event: *([\w.]+)", re.MULTILINE)
+# Of a data line only the first type: those after it are of the blocks and messages inside.
+_TYPE: Final = re.compile(rb'^(?:data: *)?\{.*?"type": *"([\w.]+)"', re.MULTILINE)
 _PRELUDE: Final = frozenset(
     {
         "message_start",
@@ -59,10 +61,14 @@ async def first_token(stream: Any) -> Any:
 
 
 def event_of(chunk: Any) -> str:
-    """Name a chunk: its event type, `response.created` for a chat chunk that carries only a role, else empty."""
+    """Name a chunk: its event type, `response.created` for a chat chunk that carries only a role, else empty.
+
+    Bytes may hold several events: the first that is no prelude names them.
+    """
     if isinstance(chunk, (bytes, str)):
-        found = _EVENT.search(chunk if isinstance(chunk, bytes) else chunk.encode())
-        return (found.group(1) or found.group(2)).decode() if found else ""
+        raw = chunk if isinstance(chunk, bytes) else chunk.encode()
+        words = [word.decode() for word in _EVENT.findall(raw) or _TYPE.findall(raw)]
+        return next((word for word in words if word not in _PRELUDE), words[0] if words else "")
     kind = chunk.get("type") if isinstance(chunk, dict) else getattr(chunk, "type", None)
     if kind is not None:
         return str(getattr(kind, "value", kind))
@@ -84,8 +90,8 @@ def replayed(stream: Any, source: Any, head: list[Any]) -> Any:
             return chunk
         return await source.__anext__() if source is not stream else await cls.__anext__(stream)
 
-    made = type(cls.__name__, (cls,), {"__aiter__": lambda self: self, "__anext__": step})
     try:
+        made = type(cls.__name__, (cls,), {"__aiter__": lambda self: self, "__anext__": step})
         stream.__class__ = made
     except TypeError:
         return _Chain(stream, source, head)
