@@ -41,7 +41,7 @@ class Pool:
     Attributes:
         name: a tier, an alias or a model id.
         tier: the tier behind it; None for a single model.
-        members: the pool in order. An embedding pool has one: vectors of two models are not comparable.
+        members: the pool in order, with one embedding model at most: vectors of two are not comparable.
         order: their ids.
 
     """
@@ -110,14 +110,19 @@ def pools_of(registry: Registry) -> dict[str, Pool]:
     """Return every name a client may use."""
     pools = {model.id: Pool(model.id, None, (model,), (model.id,)) for model in registry.models}
     for tier, ids in registry.routing.tiers.items():
-        members = tuple(registry.by_id[model_id] for model_id in ids)
-        if members and members[0].effective_mode == "embedding":
-            members = members[:1]
+        members = _one_embedding(tuple(registry.by_id[model_id] for model_id in ids))
         pools[tier] = Pool(tier, tier, members, tuple(model.id for model in members))
     for alias, target in registry.routing.aliases.items():
         pool = pools[target]
         pools[alias] = Pool(alias, pool.tier, pool.members, pool.order)
     return pools
+
+
+def _one_embedding(members: tuple[Model, ...]) -> tuple[Model, ...]:
+    if members and members[0].effective_mode == "embedding":
+        return members[:1]
+    embedders = [model.id for model in members if model.effective_mode == "embedding"]
+    return tuple(model for model in members if model.id not in embedders[1:])
 
 
 def index_of(registry: Registry, running: Iterable[Running]) -> Index:
