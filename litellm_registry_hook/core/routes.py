@@ -31,10 +31,11 @@ class Route:
     shape: Shape = "openai"
 
 
-# Closed whatever else matches. The first segment of `/{provider}/v1/files`, `/{provider}/v1/batches`, `/{server}/mcp` and
-# `/{server}/token` is anything, `team` or `ui` too, and the lines of a batch name models that no hook sees. Assistants run
-# outside every hook; a pass-through decodes its path once more (llm_passthrough_endpoints.py:931, httpx.URL), so that a
-# percent sign left in it could hide one. The plug-in proxy forwards any method, OPTIONS too (plugin_routes.py:245).
+# Closed whatever else matches. The first segment of `/{provider}/v1/files`, `/{provider}/v1/batches`, `/{server}/mcp`
+# and `/{server}/token` is anything, `team` or `ui` too, and the lines of a batch name models that no hook sees.
+# Assistants run outside every hook; a pass-through decodes its path once more (llm_passthrough_endpoints.py:931,
+# httpx.URL), so that a percent sign left in it could hide one. The plug-in proxy forwards any method, OPTIONS too
+# (plugin_routes.py:245).
 _CLOSED: Final = (
     r"/[^/]+/v1/(?:files|batches)(?:/.*)?",
     r"/[^/]+/mcp",
@@ -61,7 +62,8 @@ _ANTHROPIC: Final = (r"(?:/claude_code_gateway)?/v1/messages(?:/count_tokens)?",
 _GEMINI: Final = (r"(?:/v1beta)?/models/.+:(?:generateContent|streamGenerateContent|countTokens)",)
 # MCP: a tool call comes by the pre-call hook as call_mcp_tool; a model that a tool server asks for (sampling) comes by
 # it as acompletion and then goes through the router (_experimental/mcp_server/sampling_handler.py:1107-1126).
-# `/{server}/mcp` stays closed, `/mcp/{server}` is the same (server.py:1227): /a2a/mcp is an agent, /search/mcp a search.
+# `/{server}/mcp` stays closed, for /a2a/mcp is an agent and /search/mcp a search; `/mcp/{server}` is the same
+# (_experimental/mcp_server/server.py:1227).
 _TOOLS: Final = (r"/mcp(?:/.*)?", r"/mcp-rest/tools/.+", r"/toolset/[^/]+/mcp")
 # LiteLLM's own pass-through to a provider with the proxy's key; the pre-call hook fires with
 # call_type pass_through_endpoint.
