@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 from litellm_registry_hook.adapter import host
-from litellm_registry_hook.adapter.scope import Scope
 from litellm_registry_hook.core.match import Seen, match, match_all
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
@@ -128,9 +127,3 @@ class Gates:
             "unlisted_model",
             f"model {name!r} is not in the registry and nobody asked for this call; add it to model-registry.yaml",
         )
-
-
-def mark_plan(scope: Scope, found: Plan) -> None:
-    """Note on the request what its plan passes over."""
-    scope.tier = found.tier
-    scope.skipped = found.skipped

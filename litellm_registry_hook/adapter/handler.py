@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from litellm_registry_hook.adapter import host
-from litellm_registry_hook.adapter.gates import Gates, mark_plan
+from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.match import Seen, same_base
@@ -114,7 +114,7 @@ class RegistryHandler(host.CustomLogger):
         if plans[0] is not None:
             further = [await self._fallback(name, scope, user_api_key_dict) for name in fallbacks]
             whole = join([plans[0], *further])
-            mark_plan(scope, whole)
+            scope.tier = whole.tier
             data["model"] = whole.targets[0].model.id
             scope.plans[data["model"]] = whole
             _fit_embedding(data, whole)

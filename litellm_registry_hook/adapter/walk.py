@@ -14,7 +14,7 @@ from typing import Any
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.first_token import first_token
-from litellm_registry_hook.adapter.gates import Gates, mark_plan
+from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.failure import as_skip, larger_context, try_next
@@ -70,7 +70,7 @@ class Walk:
             raise_refusal(found)
         if isinstance(found, Plan):
             if not scope.listed:
-                mark_plan(scope, found)
+                scope.tier = found.tier
             return found
         return None
 
@@ -97,6 +97,7 @@ class Walk:
             except Exception as caught:
                 failure = host.failure_of(caught)
                 if not try_next(failure):
+                    scope.skipped = in_pool_order(found, failed, last=target.model.id)
                     raise
                 if failure.context_overflow:
                     overflowed, error = target, caught
@@ -104,14 +105,14 @@ class Walk:
                 log.info("%s: %s: %s", found.name, target.id, failed[-1].reason)
             else:
                 scope.mark_served(target.model.id)
-                scope.skipped = in_pool_order(found, failed, served=target.model.id)
+                scope.skipped = in_pool_order(found, failed, last=target.model.id)
                 return response
             finally:
                 HOP.reset(token)
         if error is not None and len(failed) == 1:
             # The request does not fit any context there is: the upstream's own 400 says it best.
             raise error
-        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, served=None)))
+        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, last=None)))  # noqa: RET503
 
     @staticmethod
     def _kwargs_for(target: Running, kwargs: dict[str, Any], *, first: bool) -> dict[str, Any]:
@@ -133,13 +134,16 @@ class Walk:
         return hop
 
 
-def in_pool_order(found: Plan, failed: list[Skip], served: str | None) -> tuple[Skip, ...]:
+def in_pool_order(found: Plan, failed: list[Skip], last: str | None) -> tuple[Skip, ...]:
     """Merge what was passed over and what failed into pool order; one entry a model, the last failure's words.
 
-    A model one of whose endpoints failed and another served is no skipped one.
+    Args:
+        found: the plan.
+        failed: failed attempts in their order.
+        last: the model that answered: what stands behind it was not passed over. None: nobody did.
+
     """
     reasons = {skip.model: skip for skip in found.skipped}
     reasons.update({skip.model: skip for skip in failed})
-    reasons.pop(served or "", None)
-    order = found.order or tuple(reasons)
+    order = found.order if last is None else found.order[: found.order.index(last)]
     return tuple(reasons[model] for model in order if model in reasons)
