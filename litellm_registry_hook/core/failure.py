@@ -13,6 +13,11 @@ NEXT_STATUSES: Final = frozenset({401, 404, 408, 409, 429})
 QUOTA_WORDS: Final = re.compile(
     r"quota|usage limit|rate.?limit|insufficient|exceeded your|billing|credit", re.IGNORECASE
 )
+# A used-up account that answers 400: Anthropic (invalid_request_error), OpenAI's images (billing_hard_limit_reached).
+# Only their own phrases, for a 400 may quote the request.
+SPENT_WORDS: Final = re.compile(
+    r"credit balance is too low|billing.hard.limit|exceeded your current quota", re.IGNORECASE
+)
 MAX_TEXT: Final = 300
 
 
@@ -44,6 +49,8 @@ def try_next(failure: Failure) -> bool:
         return True
     if failure.status == 0 or failure.status >= 500:  # noqa: PLR2004
         return True
+    if failure.status == 400:  # noqa: PLR2004
+        return SPENT_WORDS.search(failure.text) is not None
     return failure.status in {402, 403} and QUOTA_WORDS.search(failure.text) is not None
 
 
