@@ -1,6 +1,6 @@
 """A "no" as a value: which model, which rule, how to mend it, and how it looks on the wire.
 
-Codes and statuses are fixed words that clients' scripts use; docs/errors.md explains each.
+Codes and statuses are fixed words that clients' scripts use; docs/refusals.md explains each.
 """
 
 from __future__ import annotations
@@ -138,4 +138,4 @@ def headers_of(refusal: Refusal) -> dict[str, str]:
 def skipped_header(skips: Sequence[Skip]) -> str:
     """Return `id=code, id=code` in pool order, cut at a whole entry to 2 kB."""
     text = ", ".join(f"{skip.model}={skip.code}" for skip in skips)
-    return text if len(text) <= MAX_SKIPPED_BYTES else text[:MAX_SKIPPED_BYTES].rpartition(", ")[0]
+    return text if len(text) <= MAX_SKIPPED_BYTES else text[: MAX_SKIPPED_BYTES + 2].rpartition(", ")[0]
