@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from litellm_registry_hook.adapter import host
-from litellm_registry_hook.core.match import Seen, match, match_all
+from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.registry import Registry
@@ -96,6 +96,26 @@ class Gates:
             self._index = None
             raise LookupError(target.id)
         return entry
+
+    def behind(self, deployment_id: str, model: str, api_base: str) -> Seen:
+        """Find the router's deployment that a call goes to.
+
+        The id counts only while the call still goes where its deployment does. Without one, a health probe say, the
+        model and the address decide, and a metered entry counts before a free one at the same place.
+        """
+        candidates = [
+            one
+            for one in (host.seen_deployments(self.router) if self.router is not None else ())
+            if same_model(one.model, model) and same_base(one.api_base, api_base)
+        ]
+        for one in candidates:
+            if one.id == deployment_id:
+                return one
+        owned = [(found, one) for one in candidates if (found := match(self.registry, one, host.environment()))]
+        owned.sort(key=lambda pair: not pair[0].model.metered)
+        if owned:
+            return owned[0][1]
+        return candidates[0] if candidates else Seen("", "", model, api_base, "")
 
     def clear(self, seen: Seen, ask: Ask) -> Refusal | None:
         """Gate a concrete deployment that was chosen by somebody else; None lets it through."""

@@ -11,7 +11,7 @@ from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, RefusedError, Scope, raise_refusal
-from litellm_registry_hook.core.match import Seen, same_base
+from litellm_registry_hook.core.match import Seen, same_base, same_model
 from litellm_registry_hook.core.plan import Plan, Running, join, unknown
 from litellm_registry_hook.core.refusal import Refusal, Skip, refuse
 from litellm_registry_hook.core.routes import Route
@@ -195,22 +195,12 @@ class RegistryHandler(host.CustomLogger):
             raise_refusal(refusal)
 
     def _seen(self, kwargs: dict[str, Any]) -> Seen:
-        """Find the router's deployment behind a call: by the id it carries, else by what it says of itself."""
+        """Find the router's deployment behind a call: by the id it carries, else by its model and address."""
         info = kwargs.get("model_info")
         deployment_id = str(info.get("id") or "") if isinstance(info, dict) else ""
-        entry = host.live_deployment(self.gates.router, deployment_id) if deployment_id and self.gates.router else None
-        if entry is not None:
-            seen = host.seen_of(entry)
-            if same_model(seen.model, str(kwargs.get("model") or "")) and same_base(
-                seen.api_base, str(kwargs.get("api_base") or "")
-            ):
-                return seen
-        return Seen("", "", str(kwargs.get("model") or ""), str(kwargs.get("api_base") or ""), "")
-
-
-def same_model(one: str, other: str) -> bool:
-    """Compare model strings; LiteLLM strips the provider on its way in."""
-    return one == other or one.partition("/")[2] == other
+        return self.gates.behind(
+            deployment_id, str(kwargs.get("model") or ""), str(kwargs.get("api_base") or kwargs.get("base_url") or "")
+        )
 
 
 def _is_call_to(hop: Running, kwargs: dict[str, Any]) -> bool:

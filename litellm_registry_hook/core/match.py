@@ -40,6 +40,11 @@ def same_base(one: str, other: str) -> bool:
     return one.rstrip("/") == other.rstrip("/")
 
 
+def same_model(configured: str, called: str) -> bool:
+    """Compare a litellm_params.model with the model of a call; LiteLLM strips the provider on its way in."""
+    return called in {configured, configured.partition("/")[2]}
+
+
 def place_of(model: Model, api_base: str, env: Mapping[str, str]) -> str | None:
     """Return the registry's spelling of the endpoint at `api_base`; None where the entry has none such."""
     if not model.places:
