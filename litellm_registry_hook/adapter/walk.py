@@ -24,6 +24,7 @@ from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import drop_levers, drop_runner_options, take_consent, take_fallbacks
 
 log = logging.getLogger("litellm_registry_hook")
+TOO_SMALL = "the input overflowed an earlier member, and this one is not known to take more context"
 BUCKETS = ("metadata", "litellm_metadata")
 
 
@@ -84,9 +85,11 @@ class Walk:
     async def _attempts(self, scope: Scope, found: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
         failed: list[Skip] = []
         overflowed: Running | None = None
-        error: Exception | None = None
+        overflow: Exception | None = None
+        outage = False
         for number, target in enumerate(found.targets):
             if overflowed is not None and not larger_context(overflowed.model, target.model):
+                failed.append(Skip(target.model.id, "model_unavailable", TOO_SMALL))
                 continue
             token = HOP.set(target)
             try:
@@ -100,7 +103,9 @@ class Walk:
                     scope.skipped = in_pool_order(found, failed, last=target.model.id)
                     raise
                 if failure.context_overflow:
-                    overflowed, error = target, caught
+                    overflowed, overflow = target, caught
+                else:
+                    outage = True
                 failed.append(as_skip(target.model, failure))
                 log.info("%s: %s: %s", found.name, target.id, failed[-1].reason)
             else:
@@ -109,9 +114,9 @@ class Walk:
                 return response
             finally:
                 HOP.reset(token)
-        if error is not None and len(failed) == 1:
-            # The request does not fit any context there is: the upstream's own 400 says it best.
-            raise error
+        if overflow is not None and not outage:
+            # The request fits no context there is: the upstream's own 400 says it best.
+            raise overflow
         raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, last=None)))  # noqa: RET503
 
     @staticmethod

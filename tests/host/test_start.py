@@ -200,3 +200,37 @@ def test_pass_through_counts_as_metered(ups: dict[str, Upstream], tmp_path: Path
     assert codes["/anthropic/v1/messages"]["type"] == "error"
     # LiteLLM fills in a moderation model of its own choice, which nobody has listed.
     assert without_model["error"]["code"] == "unknown_model"
+
+
+OVERFLOW = {
+    "error": {
+        "message": "This model's maximum context length is 4096 tokens. However, your messages resulted in 9000 tokens.",
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+    }
+}
+
+
+def test_slow_member_and_full_context(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """A member slower than its timeout_s hands over; a context overflow goes on to a larger context only."""
+    registry = registry_for(ups)
+    kimi, mid = registry["models"][:2]
+    kimi.update(timeout_s=1, context=4096)
+    mid["context"] = 4096
+    registry["models"][2]["context"] = 32768
+    registry["routing"]["tiers"]["long"] = ["kimi", "mid", "local-small"]
+    registry["routing"]["tiers"]["short"] = ["kimi", "mid"]
+    with Proxy(write_folder(tmp_path, registry, config_for(registry))) as proxy:
+        ups["kimi"].hang(30)
+        slow = proxy.chat("short", timeout=20)
+        slow_calls = [len(ups[name].generating_calls) for name in ("kimi", "mid")]
+        ups["kimi"].ok()
+        ups["kimi"].fail(400, OVERFLOW)
+        long, short = proxy.chat("long"), proxy.chat("short")
+
+    assert (slow.status_code, slow.headers["x-registry-model"], slow_calls) == (200, "mid", [1, 1])
+    assert slow.elapsed.total_seconds() < 15
+    assert (long.status_code, long.headers["x-registry-model"]) == (200, "local-small")
+    assert (short.status_code, short.json()["error"]["code"]) == (400, "400")
+    assert "maximum context length" in short.json()["error"]["message"]
+    assert len(ups["mid"].generating_calls) == 1
