@@ -117,7 +117,7 @@ class Walk:
         if overflow is not None and not outage:
             # The request fits no context there is: the upstream's own 400 says it best.
             raise overflow
-        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, last=None)))  # noqa: RET503
+        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, last=None)))
 
     @staticmethod
     def _kwargs_for(target: Running, kwargs: dict[str, Any], *, first: bool) -> dict[str, Any]:
