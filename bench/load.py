@@ -108,7 +108,8 @@ class _Client(asyncio.Protocol):
             head = bytes(buffer[:at])
             self.chunked = b"transfer-encoding: chunked" in head.lower()
             self.end = at + 4 + length_of(head)
-        if buffer.endswith(b"0\r\n\r\n") if self.chunked else len(buffer) >= self.end:
+        # Looked for below the head only: a head may well end in `: 0.0`.
+        if buffer.endswith(b"0\r\n\r\n", self.end) if self.chunked else len(buffer) >= self.end:
             status, answer = int(buffer[9:12]), bytes(buffer[:600])
             seconds = perf_counter() - self.sent
             self.buffer, self.end, self.chunked, self.waiting = bytearray(), -1, False, False
