@@ -3,6 +3,7 @@
 RegistryHookError
 ├── RegistryError          the registry file, or what was asked of it, is wrong: carries every problem
 ├── ConfigError            a LiteLLM config cannot be read or edited
+├── StateError             the state file cannot be read or written
 └── HostError              the LiteLLM at hand lacks something that the gates stand on
 """
 
@@ -34,6 +35,10 @@ class RegistryError(RegistryHookError):
 
 class ConfigError(RegistryHookError):
     """Say why a LiteLLM config cannot be read or edited."""
+
+
+class StateError(RegistryHookError):
+    """Say why the state cannot be read or written: no metered calls without it, free models go on."""
 
 
 class HostError(RegistryHookError):

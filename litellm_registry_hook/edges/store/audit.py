@@ -1,0 +1,29 @@
+"""The audit trail."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, fields
+from datetime import datetime
+
+from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.edges.store.database import Database
+
+COLUMNS = ", ".join(one.name for one in fields(AuditRecord))
+MARKS = ", ".join("?" for _ in fields(AuditRecord))
+
+
+def append(database: Database, record: AuditRecord) -> None:
+    """Add a record; there is no other way to change the trail."""
+    at, *rest = astuple(record)
+    with database.writing() as connection:
+        connection.execute(f"INSERT INTO audit ({COLUMNS}) VALUES ({MARKS})", (at.isoformat(), *rest))  # noqa: S608
+
+
+def read(database: Database, since: datetime | None = None) -> list[AuditRecord]:
+    """Return the records from a moment on, oldest first."""
+    with database.reading() as connection:
+        rows = connection.execute(
+            f"SELECT {COLUMNS} FROM audit WHERE at >= ? ORDER BY id",  # noqa: S608
+            (since.isoformat() if since is not None else "",),
+        ).fetchall()
+    return [AuditRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
