@@ -134,6 +134,20 @@ def test_a_mount_takes_every_path_below_it():
     ]
 
 
+def test_what_an_operator_passes_through_is_known_to_litellm():
+    """LiteLLM itself says whether a path is a configured pass-through (pass_through_endpoints.py:3333); none is here."""
+    from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
+
+    assert InitPassThroughEndpointHelpers.is_registered_pass_through_route("/v1/chat/completions") is False
+
+
+def test_several_root_paths_are_resolved_inside_our_wrap():
+    """With SERVER_ROOT_PATHS the root path is set by LiteLLM's outermost middleware, which our wrap is outside of."""
+    from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths, normalize_root_paths
+
+    assert (get_server_root_paths(), normalize_root_paths(["/a/", " /a/b", "x", "/"])) == ((), ("/a/b", "/a"))
+
+
 def test_a_websocket_route_is_no_http_route():
     """A WebSocket and a POST on the same path are two routes."""
     route = WebSocketRoute("/v1/responses", lambda ws: None)
