@@ -87,6 +87,7 @@ routing.metered_opt_in[].key | text | - | Alias of the virtual key; key or token
 routing.metered_opt_in[].token | sha256:<64 hex> | - | Hash of the virtual key; outranks the alias.
 routing.metered_opt_in[].models | list of ids | every metered model | What the grant covers.
 routing.metered_opt_in[].expires | quoted date or time | never | When the grant ends; UTC without an offset.
+routing.metered_opt_in[].max_calls | count a day (UTC) | no limit | Calls of one model that the key may make a day, over all workers.
 routing.metered_opt_in[].note | text | - | Why.
 
 routing.on_unknown.quota | use or skip | use | A quota reading is missing or too old.

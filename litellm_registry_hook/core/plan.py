@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from litellm_registry_hook.core.consent import Caller, caller_opted_in
+from litellm_registry_hook.core.consent import Caller, grant_for
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.registry import Model, Registry
 
@@ -154,7 +154,7 @@ def _metered(registry: Registry, name: str, ask: Ask) -> Skip | None:
             "each call costs money and this request does not allow it; send the header x-registry-allow-metered: true "
             "and have the virtual key opted in",
         )
-    if not caller_opted_in(registry, ask.caller, name, ask.now):
+    if grant_for(registry, ask.caller, name, ask.now) is None:
         return Skip(
             name,
             "metered_key_not_opted_in",

@@ -214,6 +214,7 @@ class OptIn(Value):
         key: alias of the virtual key. token: `sha256:<64 hex>`. At least one of them.
         models: ids the grant covers; None covers every metered model.
         expires: the grant ends at this moment; without an offset it is UTC.
+        max_calls: calls a day (UTC) and model, over all workers.
         note: why.
 
     """
@@ -222,6 +223,7 @@ class OptIn(Value):
     token: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     models: Annotated[tuple[str, ...] | None, BeforeValidator(_as_tuple)] = None
     expires: Annotated[str, Field(min_length=1)] | None = None
+    max_calls: Annotated[int, Field(gt=0)] | None = None
     note: str | None = None
 
     @cached_property
