@@ -31,7 +31,8 @@ def chunked(kind: bytes, parts: list[bytes]) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n%b0\r\n\r\n" % (kind, chunks)
 
 
-def _openai() -> tuple[bytes, bytes]:
+def _openai(*, counted: bool) -> tuple[bytes, bytes]:
+    """Return the whole answer and the streamed one; `counted` ends the stream with its usage, as real ones do when asked."""
     head = {"id": "chatcmpl-bench", "created": 1700000000, "model": "bench-up"}
     usage = {"prompt_tokens": 9, "completion_tokens": 7, "total_tokens": 16}
     message = {"role": "assistant", "content": "".join(WORDS)}
@@ -44,6 +45,8 @@ def _openai() -> tuple[bytes, bytes]:
         {**head, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
         for delta, end in deltas
     ]
+    if counted:
+        events.append({**head, "object": "chat.completion.chunk", "choices": [], "usage": usage})
     lines = [b"data: %b\n\n" % json.dumps(event).encode() for event in events]
     return whole(full), chunked(b"text/event-stream", [*lines, b"data: [DONE]\n\n"])
 
@@ -74,7 +77,8 @@ def _loaded() -> list[dict[str, object]]:
 
 
 TAGS = [{"name": name, "model": name, "size": 2900 * MB, "details": {}} for name in OLLAMA]
-CHAT = {b"/v1/chat/completions": _openai(), b"/api/chat": _ollama()}
+CHAT = {b"/v1/chat/completions": _openai(counted=False), b"/api/chat": _ollama()}
+COUNTED = {b"/v1/chat/completions": _openai(counted=True)}
 READING = {
     b"/v1/models": whole({"object": "list", "data": [{"id": "bench-up", "object": "model"}]}),
     b"/api/ps": whole({"models": _loaded()}),
@@ -91,7 +95,9 @@ def answer(path: bytes, body: bytes) -> bytes:
     chat = CHAT.get(path)
     if chat is None:
         return READING.get(path, MISSING)
-    return chat[1] if STREAMED[0] in body or STREAMED[1] in body else chat[0]
+    if STREAMED[0] not in body and STREAMED[1] not in body:
+        return chat[0]
+    return COUNTED.get(path, chat)[1] if b'"include_usage"' in body else chat[1]
 
 
 def length_of(head: bytes) -> int:
