@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from litellm_registry_hook.adapter.scope import SCOPE, Scope
 from litellm_registry_hook.core.refusal import Refusal, body_of, headers_of, refuse, skipped_header
-from litellm_registry_hook.core.routes import classify
-from litellm_registry_hook.core.sanitise import HEADER_PREFIX
+from litellm_registry_hook.core.routes import Route, classify
+from litellm_registry_hook.core.sanitise import HEADER_CONSENT, HEADER_PREFIX
 
 log = logging.getLogger("litellm_registry_hook")
 Message = MutableMapping[str, Any]
@@ -21,15 +22,35 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 PREFIX = HEADER_PREFIX.encode()
 ERROR_STATUS = 400
+SESSIONS = ("/mcp", "/toolset/")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What the wrap asks.
+
+    Attributes:
+        ensure_attached: whether the gates are on the router; puts them there.
+        observing: whether refusals of routes are only logged.
+        is_pass_through: whether the operator has made a path a pass-through endpoint.
+        on_refused: told of each refusal.
+        root_paths: prefixes that the host's own middleware takes off a path.
+
+    """
+
+    ensure_attached: Callable[[], bool]
+    observing: Callable[[], bool]
+    is_pass_through: Callable[[str], bool]
+    on_refused: Callable[[Scope, Refusal], None]
+    root_paths: tuple[str, ...] = ()
 
 
 class Wrap:
     """Raw ASGI around the host's whole stack."""
 
-    def __init__(self, app: Any, ensure_attached: Callable[[], bool], observing: Callable[[], bool]) -> None:
+    def __init__(self, app: Any, guard: Guard) -> None:
         self.app = app
-        self.ensure_attached = ensure_attached
-        self.observing = observing
+        self.guard = guard
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -37,9 +58,15 @@ class Wrap:
             await self.app(scope, receive, send)
             return
         method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
-        route = classify(method, path_of(scope))
+        path = path_of(scope, self.guard.root_paths)
+        route = classify(method, path)
+        if route.kind == "ungoverned" and self.guard.is_pass_through(path):
+            route = Route("passthrough")
         headers, ours = split_headers(scope["headers"])
-        request = Scope(route, ours)
+        if path.startswith(SESSIONS):
+            # A tool session outlives the request that opened it: consent given there would last for others.
+            ours.pop(HEADER_CONSENT, None)
+        request = Scope(route, ours, on_refused=self.guard.on_refused)
         refusal = self._closed(request, method, scope)
         if refusal is not None:
             await self._refuse(refusal, request, scope, receive, send)
@@ -52,7 +79,7 @@ class Wrap:
             SCOPE.reset(token)
 
     def _closed(self, request: Scope, method: str, scope: Message) -> Refusal | None:
-        if not self.ensure_attached() and request.route.kind != "harmless":
+        if not self.guard.ensure_attached() and request.route.kind != "harmless":
             return refuse(
                 "gate_failed", "the registry is not attached to the proxy's router yet; try again in a moment"
             )
@@ -62,7 +89,7 @@ class Wrap:
             "route_not_governed",
             f"route {method} {scope['path']} is closed: the registry cannot see which model it calls",
         )
-        if self.observing():
+        if self.guard.observing():
             log.warning("observe: would refuse: %s", refusal.message)
             return None
         return refusal
@@ -118,11 +145,25 @@ class Answer:
         return found
 
 
-def path_of(scope: Message) -> str:
-    """Return the decoded path below the root path, as Starlette's own routing sees it."""
-    path, root = str(scope["path"]), str(scope.get("root_path") or "")
+def path_of(scope: Message, root_paths: tuple[str, ...] = ()) -> str:
+    """Return the decoded path below the root path, as Starlette's own routing sees it.
+
+    Args:
+        scope: the ASGI scope.
+        root_paths: further prefixes that the host takes off, the longest that fits, once.
+
+    """
+    path = _below(str(scope["path"]), str(scope.get("root_path") or ""))
+    for root in sorted(root_paths, key=len, reverse=True):
+        below = _below(path, root)
+        if below != path:
+            return below
+    return path
+
+
+def _below(path: str, root: str) -> str:
     if root and path.startswith(root) and path[len(root) :][:1] in {"", "/"}:
-        path = path[len(root) :] or "/"
+        return path[len(root) :] or "/"
     return path
 
 

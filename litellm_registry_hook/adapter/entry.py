@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 from typing import Any
 
 from litellm_registry_hook.adapter import host
-from litellm_registry_hook.adapter.asgi import Wrap
+from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.handler import RegistryHandler
+from litellm_registry_hook.adapter.identity import caller_of
+from litellm_registry_hook.adapter.live import Live
+from litellm_registry_hook.adapter.meter import Meter
+from litellm_registry_hook.adapter.scope import HOP, Scope
 from litellm_registry_hook.adapter.strategy import Strategy
 from litellm_registry_hook.adapter.walk import Walk
+from litellm_registry_hook.core.consent import Caller
+from litellm_registry_hook.core.plan import Running
+from litellm_registry_hook.core.refusal import Refusal, Skip
 from litellm_registry_hook.core.registry import Registry
-from litellm_registry_hook.errors import HostError
+from litellm_registry_hook.edges.registry_file import registry_path
+from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.place import state_path
+from litellm_registry_hook.errors import HostError, StateError
+from litellm_registry_hook.wiring import load_registry
 
 log = logging.getLogger("litellm_registry_hook")
 
@@ -24,8 +37,10 @@ class Attachment:
     is changed at run time (router.py:15945), so every request makes sure first: three look-ups.
     """
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, meter: Meter) -> None:
         self.gates = gates
+        self.meter = meter
+        self.listed: Registry | None = None
         self.router: Any = None
         self.strategy: Strategy | None = None
         self.walk: Walk | None = None
@@ -38,6 +53,7 @@ class Attachment:
         own = router.__dict__
         if (
             router is self.router
+            and self.listed is self.gates.registry
             and own.get("async_function_with_fallbacks") is self.walk
             and "async_get_available_deployment" in own
             and own["async_get_available_deployment"].__self__ is self.strategy
@@ -49,13 +65,13 @@ class Attachment:
     def _attach(self, router: Any) -> None:
         self.gates.use_router(router)
         self.strategy = Strategy(self.gates, router)
-        self.walk = Walk(self.gates, host.original_walk(router))
+        self.walk = Walk(self.gates, self.meter, host.original_walk(router))
         router.set_custom_routing_strategy(self.strategy)
         router.async_function_with_fallbacks = self.walk
         if not isinstance(router.amoderation, Walk):
-            router.amoderation = Walk(self.gates, host.original_moderation(router))
-        routing = self.gates.registry.routing
-        host.list_names(router, (*routing.tiers, *routing.aliases))
+            router.amoderation = Walk(self.gates, self.meter, host.original_moderation(router))
+        self.listed = registry = self.gates.registry
+        host.list_names(router, (*registry.routing.tiers, *registry.routing.aliases))
         self.router = router
         log.info(
             "registry attached: %d deployments of %d models",
@@ -75,8 +91,12 @@ def show_log() -> None:
     log.propagate = False
 
 
-def attach(registry: Registry) -> RegistryHandler:
+def attach(registry: Registry, path: Path) -> RegistryHandler:
     """Check the host, wrap its app and return the callback.
+
+    Args:
+        registry: the registry to start with.
+        path: its file, watched for edits.
 
     Raises:
         HostError: this LiteLLM cannot be governed; the proxy must not start.
@@ -85,14 +105,39 @@ def attach(registry: Registry) -> RegistryHandler:
     host.check_host()
     show_log()
     gates = Gates(registry)
-    attachment = Attachment(gates)
+    live = Live(path, open_state(registry), lambda edited: setattr(gates, "registry", edited))
+    meter = Meter(live)
+    attachment = Attachment(gates, meter)
+
+    def identify(auth: object) -> Caller:
+        return caller_of(auth, live.revoked, host.embedded_keys())
+
+    def on_refused(scope: Scope, refusal: Refusal) -> None:
+        for skip in refusal.candidates or (Skip("", refusal.code, refusal.message),):
+            meter.refused(scope, skip)
+
+    gates.identify = identify
     app = host.proxy_app()
     if app.middleware_stack is None:
         app.middleware_stack = app.build_middleware_stack()
     if app.middleware_stack is None:
         raise HostError("the proxy's middleware stack cannot be wrapped: the registry cannot govern its routes")
-    app.middleware_stack = Wrap(app.middleware_stack, attachment.ensure, lambda: gates.observing)
-    return RegistryHandler(gates)
+    guard = Guard(attachment.ensure, lambda: gates.observing, host.is_pass_through, on_refused, host.root_paths())
+    app.middleware_stack = Wrap(app.middleware_stack, guard)
+    host.try_once(lambda: isinstance(HOP.get(), Running))
+    live.start()
+    return RegistryHandler(gates, meter)
+
+
+def open_state(registry: Registry) -> Database | None:
+    """Open the state; without one the proxy serves what is free, and says so once."""
+    try:
+        database = Database(state_path(os.environ, registry.state))
+        database.version()
+    except StateError as error:
+        log.error("%s; no metered calls", error)  # noqa: TRY400  the sentence says it all
+        return None
+    return database
 
 
 def proxy_handler_instance() -> RegistryHandler:
@@ -103,6 +148,4 @@ def proxy_handler_instance() -> RegistryHandler:
         HostError: this LiteLLM cannot be governed.
 
     """
-    from litellm_registry_hook.wiring import load_registry  # noqa: PLC0415
-
-    return attach(load_registry())
+    return attach(load_registry(), registry_path())

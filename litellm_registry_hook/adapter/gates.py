@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.identity import caller_of
+from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
@@ -18,8 +21,10 @@ class Gates:
     """The gates of one worker."""
 
     def __init__(self, registry: Registry) -> None:
+        # Set from the background thread by one assignment; the index notices that it is another's.
         self.registry = registry
         self.router: Any = None
+        self.identify: Callable[[object], Caller] = caller_of
         self._index: Index | None = None
         self._size = -1
 
@@ -31,16 +36,22 @@ class Gates:
     @property
     def index(self) -> Index:
         """The registry joined with what the router has of it."""
-        size = len(self.router.model_list)
-        if self._index is None or size != self._size:
-            running = match_all(self.registry, host.seen_deployments(self.router), host.environment())
-            self._index, self._size = index_of(self.registry, running), size
-        return self._index
+        size, registry, index = len(self.router.model_list), self.registry, self._index
+        if index is None or size != self._size or index.registry is not registry:
+            running = match_all(registry, host.seen_deployments(self.router), host.environment())
+            self._index = index = index_of(registry, running)
+            self._size = size
+        return index
 
     @property
     def observing(self) -> bool:
         """Whether refusals of unlisted models and routes are only logged."""
         return self.registry.routing.mode == "observe"
+
+    @property
+    def books_foreign(self) -> bool:
+        """Whether a call to a model that the registry does not know is booked as a metered one."""
+        return self.registry.routing.unlisted_models == "metered" and not self.observing
 
     def known(self, name: str) -> bool:
         """Say whether a name is a tier, an alias or a model id of the registry."""
@@ -124,6 +135,13 @@ class Gates:
             return self.foreign(seen.group or seen.model or "a call without a model", ask)
         skip = metered_skip(self.registry, owner.model, ask)
         return all_refused(owner.model.id, None, (skip,)) if skip is not None else None
+
+    def metered_name(self, seen: Seen) -> str | None:
+        """Name what a cleared call must be booked as; None for a free one."""
+        owner = match(self.registry, seen, host.environment())
+        if owner is not None:
+            return owner.model.id if owner.model.metered else None
+        return (seen.group or seen.model or "a call without a model") if self.books_foreign else None
 
     def clear_probe(self, seen: Seen) -> Refusal | None:
         """Gate a call that no client asked for, such as a health check: only free models that are on anyway pass."""

@@ -9,11 +9,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.gates import Gates
-from litellm_registry_hook.adapter.identity import auth_in, caller_of
-from litellm_registry_hook.adapter.scope import HOP, SCOPE, RefusedError, Scope, raise_refusal
+from litellm_registry_hook.adapter.identity import auth_in
+from litellm_registry_hook.adapter.meter import Meter
+from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
+from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.match import Seen, same_base, same_model
 from litellm_registry_hook.core.plan import Plan, Running, join, unknown
-from litellm_registry_hook.core.refusal import Refusal, Skip, refuse
+from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import (
     HEADER_CONSENT,
@@ -29,9 +31,18 @@ log = logging.getLogger("litellm_registry_hook")
 P = ParamSpec("P")
 T = TypeVar("T")
 PASS_THROUGH = "pass_through_endpoint"  # noqa: S105
-# Reading or ending what a response id names: nothing is generated, and LiteLLM refuses ids it did not issue.
+# Reading or ending what an id names: nothing is generated, and LiteLLM refuses response ids it did not issue.
 FOLLOW_UPS = frozenset(
-    {"aget_responses", "get_responses", "adelete_responses", "acancel_responses", "alist_input_items", "alist_models"}
+    {
+        "aget_responses",
+        "get_responses",
+        "adelete_responses",
+        "acancel_responses",
+        "alist_input_items",
+        "avideo_status",
+        "avideo_content",
+        "avideo_list",
+    }
 )
 # Only a wrapper around other SDK calls: retrieval, then a completion.
 ENVELOPES = frozenset({"aquery", "query"})
@@ -59,9 +70,10 @@ def fail_closed(hook: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 class RegistryHandler(host.CustomLogger):
     """The callback named in litellm_settings.callbacks."""
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, meter: Meter) -> None:
         super().__init__()
         self.gates = gates
+        self.meter = meter
 
     # Must be defined on the concrete class: LiteLLM looks it up in vars(cls) (proxy/utils.py:3072).
     @fail_closed
@@ -84,7 +96,8 @@ class RegistryHandler(host.CustomLogger):
             scope = Scope(Route("model"), {})
             SCOPE.set(scope)
         scope.hooked = True
-        scope.caller = caller_of(user_api_key_dict)
+        scope.request_id = str(data.get("litellm_call_id") or "")
+        scope.caller = self.gates.identify(user_api_key_dict)
         consent = take_consent(data, scope.headers.get(HEADER_CONSENT))
         wait = read_wait(scope.headers.get(HEADER_WAIT))
         for answer in (consent, wait):
@@ -93,7 +106,7 @@ class RegistryHandler(host.CustomLogger):
         scope.allow_metered = consent is True
         model = data.get("model")
         if call_type == PASS_THROUGH:
-            self._foreign(str(model or "a pass-through call without a model"), scope)
+            await self._pass_through(str(model or "a pass-through call without a model"), scope, user_api_key_dict)
             return data
         if call_type in TOOL_CALLS:
             return data
@@ -111,6 +124,9 @@ class RegistryHandler(host.CustomLogger):
             self._comma_list(names, plans)
             scope.listed = True
             return data
+        if scope.allow_metered:
+            for skip in (skip for one in plans if one is not None for skip in one.skipped):
+                self.meter.refused(scope, skip)
         if plans[0] is not None:
             further = [await self._fallback(name, scope, user_api_key_dict) for name in fallbacks]
             whole = join([plans[0], *further])
@@ -131,7 +147,8 @@ class RegistryHandler(host.CustomLogger):
         hop = HOP.get()
         if isinstance(hop, Running) and _is_call_to(hop, kwargs):
             return kwargs
-        kind = str(getattr(call_type, "value", call_type))
+        # A call type that LiteLLM has not listed itself arrives as None (utils.py:1526).
+        kind = str(getattr(call_type, "value", None) or getattr(kwargs.get("litellm_logging_obj"), "call_type", ""))
         if kind in FOLLOW_UPS:
             return kwargs
         scope = SCOPE.get()
@@ -146,12 +163,29 @@ class RegistryHandler(host.CustomLogger):
         else:
             assert scope is not None
             if not scope.hooked and auth is not None:
-                scope.caller = caller_of(auth)
+                scope.caller = self.gates.identify(auth)
             refusal = self.gates.clear(seen, scope.ask())
+            metered = self.gates.metered_name(seen) if refusal is None and not isinstance(hop, Foreign) else None
+            if metered is not None:
+                skip = await self.meter.admit(self.gates.registry, scope, metered)
+                refusal = all_refused(metered, None, (skip,)) if skip is not None else None
         if refusal is not None:
             log.warning("stopped at the deployment: %s", refusal.message)
             raise_refusal(refusal)
         return kwargs
+
+    async def async_log_success_event(
+        self,
+        kwargs: Any,
+        response_obj: Any,  # noqa: ARG002  LiteLLM's signature
+        start_time: Any,  # noqa: ARG002
+        end_time: Any,  # noqa: ARG002
+    ) -> None:
+        """Record what a metered call has cost, where LiteLLM knows a price."""
+        deployment, request_id, dollars, token, alias = host.cost_of(kwargs)
+        owner = self.gates.index.by_deployment.get(deployment) if self.gates.router is not None else None
+        if owner is not None and owner.model.metered:
+            self.meter.cost(Caller("virtual_key", token, alias), owner.model.id, request_id, dollars)
 
     async def _plan(self, name: str, scope: Scope, auth: Any) -> Plan | None:
         if (auth.models or auth.team_models) and not await host.key_may_call(name, auth):
@@ -189,10 +223,22 @@ class RegistryHandler(host.CustomLogger):
                     )
                 )
 
-    def _foreign(self, name: str, scope: Scope) -> None:
+    async def _pass_through(self, name: str, scope: Scope, auth: host.UserAPIKeyAuth) -> None:
+        """Gate a call with the proxy's own provider key; LiteLLM sends it as it is, so this is the only look at it."""
+        if not (auth.token or auth.api_key):
+            raise_refusal(refuse("route_not_governed", "a pass-through route without authentication is closed"))
         refusal = self.gates.foreign(name, scope.ask())
         if refusal is not None:
             raise_refusal(refusal)
+        await self._book(name, scope)
+
+    async def _book(self, name: str, scope: Scope) -> None:
+        """Book a call to a model that the registry does not know, where such count as metered."""
+        if not self.gates.books_foreign:
+            return
+        skip = await self.meter.admit(self.gates.registry, scope, name)
+        if skip is not None:
+            raise_refusal(all_refused(name, None, (skip,)))
 
     def _seen(self, kwargs: dict[str, Any]) -> Seen:
         """Find the router's deployment behind a call: by the id it carries, else by its model and address."""

@@ -5,20 +5,25 @@ Line numbers are LiteLLM 1.108.7's.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from fastapi import HTTPException
 from litellm._version import version as litellm_version
 from litellm.exceptions import ContextWindowExceededError
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.llms.openai.openai import OpenAIChatCompletion
 from litellm.proxy import proxy_server
-from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
+from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths
+from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
 from litellm.router import Router
 from litellm.router_utils.fallback_event_handlers import MID_STREAM_FALLBACK_CONTROLS_KEY, per_request_fallback_controls
 from litellm.types.router import CustomRoutingStrategyBase
@@ -33,13 +38,19 @@ __all__ = [
     "HTTPException",
     "Router",
     "UserAPIKeyAuth",
+    "admin_auth",
+    "auth_error",
     "check_host",
+    "custom_auth",
     "failure_of",
+    "key_auth",
     "key_may_call",
     "list_names",
     "litellm_version",
     "live_deployment",
     "masked",
+    "master_key",
+    "missing_auth_switches",
     "once_only",
     "original_moderation",
     "original_pick",
@@ -162,6 +173,49 @@ def live_deployment(router: Any, deployment_id: str) -> dict[str, Any] | None:
     return entry if (entry.get("model_info") or {}).get("id") == deployment_id else None
 
 
+def cost_of(kwargs: Mapping[str, Any]) -> tuple[str, str, float, str, str]:
+    """Return (deployment id, call id, dollars, token, alias) of a finished call, from LiteLLM's logging payload."""
+    payload = kwargs.get("standard_logging_object") or {}
+    metadata = payload.get("metadata") or {}
+    return (
+        str(payload.get("model_id") or ""),
+        str(kwargs.get("litellm_call_id") or ""),
+        float(payload.get("response_cost") or 0.0),
+        str(metadata.get("user_api_key_hash") or ""),
+        str(metadata.get("user_api_key_alias") or ""),
+    )
+
+
+def root_paths() -> tuple[str, ...]:
+    """Return the prefixes that LiteLLM's own outermost middleware takes off a path (SERVER_ROOT_PATHS)."""
+    return tuple(get_server_root_paths())
+
+
+def is_pass_through(path: str) -> bool:
+    """Say whether the operator has made this path a pass-through endpoint; the pre-call hook sees each call of it."""
+    return bool(InitPassThroughEndpointHelpers.is_registered_pass_through_route(path))
+
+
+def try_once(in_attempt: Callable[[], bool]) -> None:
+    """Keep the OpenAI SDK from repeating a call inside an attempt of ours.
+
+    `max_retries=0` does not reach it on embeddings, images and moderations (llms/openai/openai.py:1420, :1576, :509).
+    """
+    original = OpenAIChatCompletion._get_openai_client  # noqa: SLF001  the seam there is
+    if getattr(original, "registry_once", False):
+        return
+
+    @functools.wraps(original)
+    def once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        client = original(self, *args, **kwargs)
+        if client is not None and in_attempt():
+            client.max_retries = 0
+        return client
+
+    once.registry_once = True  # type: ignore[attr-defined]
+    OpenAIChatCompletion._get_openai_client = once  # type: ignore[method-assign]  # noqa: SLF001
+
+
 def environment() -> Mapping[str, str]:
     """Return the environment that LiteLLM resolves `os.environ/NAME` from."""
     return os.environ
@@ -234,3 +288,54 @@ async def key_may_call(name: str, auth: UserAPIKeyAuth) -> bool:
 def resolved_base(api_base: str) -> str:
     """Resolve an `os.environ/NAME` address."""
     return resolve_env(api_base, os.environ)
+
+
+def custom_auth() -> Any:
+    """Return the function that general_settings.custom_auth names (proxy_server.py:6915)."""
+    return proxy_server.user_custom_auth
+
+
+def master_key() -> str | None:
+    """Return the admin key as LiteLLM resolved it; None where there is none."""
+    found = proxy_server.master_key
+    return found if isinstance(found, str) and found else None
+
+
+def missing_auth_switches() -> list[str]:
+    """Return the settings without which LiteLLM opens every route to custom_auth (user_api_key_auth.py:3520)."""
+    found = []
+    if proxy_server.general_settings.get("custom_auth_run_common_checks") is not True:
+        found.append("general_settings.custom_auth_run_common_checks: true")
+    if getattr(proxy_server.litellm, "enable_post_custom_auth_checks", False) is not True:
+        found.append("litellm_settings.enable_post_custom_auth_checks: true")
+    return found
+
+
+def admin_auth() -> UserAPIKeyAuth:
+    """Return the admin as LiteLLM's own path makes it: a fixed word in place of the key (user_api_key_auth.py:2710)."""
+    return UserAPIKeyAuth(
+        api_key=MASTER_KEY_TOKEN,
+        user_role=LitellmUserRoles.PROXY_ADMIN,
+        user_id=proxy_server.litellm_proxy_admin_name,
+    )
+
+
+def key_auth(key: str, alias: str, models: tuple[str, ...] | None, expires: datetime | None) -> UserAPIKeyAuth:
+    """Return a virtual key's authenticated object: what a key of LiteLLM's own without a user and a team has."""
+    return UserAPIKeyAuth(
+        api_key=key,
+        key_alias=alias,
+        models=list(models or ()),
+        expires=expires,
+        user_role=LitellmUserRoles.INTERNAL_USER,
+    )
+
+
+def auth_error(message: str, kind: str, status: int, *, param: str = "key") -> Exception:
+    """Return the exception that LiteLLM renders as its own `{"error": …}` (_types.py:3755)."""
+    return ProxyException(message=message, type=kind, param=param, code=status)
+
+
+def embedded_keys() -> Callable[[str], bool] | None:
+    """Return what says whether a token is a live key of our store; None where the proxy's custom_auth is not ours."""
+    return None

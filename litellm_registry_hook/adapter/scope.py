@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -27,6 +28,8 @@ class Scope:
         tier: the tier asked for; None for a named model and for a list of models.
         served: the registry ids that answered; several for a list of models. skipped: members passed over.
         refusal: why it was not served.
+        request_id: the host's call id, which the client gets as x-litellm-call-id.
+        on_refused: told of each refusal.
         listed: whether the client named a list of models.
         hooked: whether the pre-call hook has seen the request.
 
@@ -43,6 +46,8 @@ class Scope:
     refusal: Refusal | None = None
     hooked: bool = False
     listed: bool = False
+    request_id: str = ""
+    on_refused: Callable[[Scope, Refusal], None] | None = None
 
     def mark_served(self, model_id: str) -> None:
         """Note who answered."""
@@ -89,4 +94,6 @@ def raise_refusal(refusal: Refusal) -> NoReturn:
         scope.refusal = refusal
         scope.tier = refusal.tier or scope.tier
         scope.skipped = refusal.candidates or scope.skipped
+        if scope.on_refused is not None:
+            scope.on_refused(scope, refusal)
     raise RefusedError(refusal)

@@ -10,7 +10,7 @@ from typing import Any
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.gates import Gates
-from litellm_registry_hook.adapter.identity import auth_in, caller_of
+from litellm_registry_hook.adapter.identity import auth_in
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, Scope, raise_refusal
 from litellm_registry_hook.core.plan import NOT_IN_PROXY, Plan, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused
@@ -67,10 +67,17 @@ class Strategy(host.CustomRoutingStrategyBase):
         if isinstance(hop, Foreign):
             return None
         # A choice outside the walk (count_tokens, prompt management): the same decision, its first deployment.
-        found = self.gates.decide(model, _scope(request_kwargs).ask())
+        found = self.gates.decide(model, self._scope(request_kwargs).ask())
         if isinstance(found, Refusal):
             raise_refusal(found)
         return self._live(found.targets[0]) if isinstance(found, Plan) else None
+
+    def _scope(self, request_kwargs: dict[str, Any] | None) -> Scope:
+        scope = SCOPE.get() or Scope(Route("model"), {})
+        auth = None if scope.hooked else auth_in(request_kwargs)
+        if auth is not None:
+            scope.caller = self.gates.identify(auth)
+        return scope
 
     def _live(self, target: Running) -> dict[str, Any]:
         try:
@@ -81,16 +88,7 @@ class Strategy(host.CustomRoutingStrategyBase):
 
     def _cleared(self, entry: Any, request_kwargs: dict[str, Any] | None) -> Any:
         """Gate what LiteLLM chose for a foreign name: a wildcard or an alias may lead to a registry model."""
-        refusal = self.gates.clear(host.seen_of(entry), _scope(request_kwargs).ask())
+        refusal = self.gates.clear(host.seen_of(entry), self._scope(request_kwargs).ask())
         if refusal is not None:
             raise_refusal(refusal)
         return entry
-
-
-def _scope(request_kwargs: dict[str, Any] | None) -> Scope:
-    scope = SCOPE.get() or Scope(Route("model"), {})
-    if not scope.hooked:
-        auth = auth_in(request_kwargs)
-        if auth is not None:
-            scope.caller = caller_of(auth)
-    return scope

@@ -15,7 +15,8 @@ from typing import Any
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.first_token import first_token
 from litellm_registry_hook.adapter.gates import Gates
-from litellm_registry_hook.adapter.identity import auth_in, caller_of
+from litellm_registry_hook.adapter.identity import auth_in
+from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.failure import as_skip, larger_context, try_next
 from litellm_registry_hook.core.plan import Plan, Running
@@ -31,8 +32,9 @@ BUCKETS = ("metadata", "litellm_metadata")
 class Walk:
     """Callable set on the router in place of async_function_with_fallbacks."""
 
-    def __init__(self, gates: Gates, original: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, gates: Gates, meter: Meter, original: Callable[..., Awaitable[Any]]) -> None:
         self.gates = gates
+        self.meter = meter
         self.original = original
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,13 +53,17 @@ class Walk:
         if found is None:
             found = self._late(scope, name, kwargs)
         if found is None:
+            if self.gates.books_foreign:
+                skip = await self.meter.admit(self.gates.registry, scope, name)
+                if skip is not None:
+                    raise_refusal(all_refused(name, None, (skip,)))
             return await self._foreign(Foreign(name), args, kwargs)
         return await self._attempts(scope, found, args, kwargs)
 
     def _late(self, scope: Scope, name: str, kwargs: dict[str, Any]) -> Plan | None:
         """Decide a call whose name the pre-call hook did not see: a comma list's part, /queue, rag, a mirror."""
         if not scope.hooked:
-            scope.caller = caller_of(auth_in(kwargs))
+            scope.caller = self.gates.identify(auth_in(kwargs))
             consent = take_consent(kwargs, scope.headers.get("x-registry-allow-metered"))
             if isinstance(consent, Refusal):
                 raise_refusal(consent)
@@ -91,6 +97,12 @@ class Walk:
             if overflowed is not None and not larger_context(overflowed.model, target.model):
                 failed.append(Skip(target.model.id, "model_unavailable", TOO_SMALL))
                 continue
+            if target.model.metered:
+                skip = await self.meter.admit(self.gates.registry, scope, target.model.id)
+                if skip is not None:
+                    failed.append(skip)
+                    outage = True
+                    continue
             token = HOP.set(target)
             try:
                 attempt = self.original(*args, **self._kwargs_for(target, kwargs, first=number == 0))

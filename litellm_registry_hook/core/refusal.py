@@ -15,6 +15,7 @@ Shape = Literal["openai", "anthropic", "gemini"]
 STATUS: Final[dict[str, int]] = {
     "metered_consent_missing": 403,
     "metered_key_not_opted_in": 403,
+    "metered_cap_reached": 403,
     "unlisted_model": 403,
     "route_not_governed": 403,
     "model_not_allowed_for_key": 403,

@@ -1,0 +1,115 @@
+"""What changes while the proxy runs: the registry file and the state, read twice a second by a thread of each worker.
+
+The request path reads what is here and never a file. A broken edit leaves the last good registry in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.core.problems import Problem
+from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.edges.registry_file import check_file, report_line
+from litellm_registry_hook.edges.registry_watch import RegistryWatch
+from litellm_registry_hook.edges.store import audit, revocations, workers
+from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.errors import StateError
+
+log = logging.getLogger("litellm_registry_hook")
+PERIOD_SECONDS: Final = 0.5
+BEAT_EVERY: Final = 4
+
+
+class Live:
+    """The background of one worker.
+
+    Attributes:
+        database: the state; None where there is none to be had (then no metered calls).
+        revoked: removed grants by token.
+        broken: problems of the file as it stands now; empty while the last edit is in force.
+
+    """
+
+    def __init__(self, path: Path, database: Database | None, replace: Callable[[Registry], None]) -> None:
+        self.path = path
+        self.database = database
+        self.revoked: dict[str, frozenset[str]] = {}
+        self.broken: tuple[Problem, ...] = ()
+        self._replace = replace
+        self._watch = RegistryWatch(path)
+        self._version = -1
+        self._ticks = 0
+        self._state_ok = True
+        self._records: queue.SimpleQueue[AuditRecord] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Start the threads; they end with the process."""
+        self.tick()
+        threading.Thread(target=self._poll, name="registry-live", daemon=True).start()
+        threading.Thread(target=self._write, name="registry-audit", daemon=True).start()
+
+    def record(self, entry: AuditRecord) -> None:
+        """Queue a record of the audit trail; a thread writes it at once."""
+        self._records.put(entry)
+
+    def tick(self) -> None:
+        """Look at the file and the state once."""
+        if self._watch.changed():
+            self._reload()
+        if self.database is not None:
+            self._read_state(self.database)
+        self._ticks += 1
+
+    def _poll(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(PERIOD_SECONDS):
+            try:
+                self.tick()
+            except Exception:  # noqa: PERF203  the loop must not end
+                log.exception("the registry's background failed; it goes on")
+
+    def _reload(self) -> None:
+        registry, problems = check_file(self.path)
+        if registry is None:
+            self.broken = problems
+            lines = "\n".join(report_line(self.path, one) for one in problems if one.severity == "error")
+            log.error("the edit of %s is not in force, the registry before it is:\n%s", self.path, lines)
+            return
+        self.broken = ()
+        self._replace(registry)
+        log.info("the edit of %s is in force", self.path)
+
+    def _read_state(self, database: Database) -> None:
+        try:
+            version = database.version()
+            if version != self._version:
+                self.revoked = revocations.every(database)
+                self._version = version
+            if self._ticks % BEAT_EVERY == 0:
+                workers.beat(database, f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
+        except StateError as error:
+            if self._state_ok:
+                log.error("%s; no metered calls until it is back", error)  # noqa: TRY400  the sentence says it all
+            self._state_ok = False
+            return
+        if not self._state_ok:
+            log.info("the state is back")
+        self._state_ok = True
+
+    def _write(self) -> None:
+        while True:
+            entry = self._records.get()
+            if self.database is None:
+                continue
+            try:
+                audit.append(self.database, entry)
+            except StateError as error:
+                log.error("audit record lost: %s: %s", entry, error)  # noqa: TRY400

@@ -1,0 +1,96 @@
+"""Books a metered call before it leaves: the grant as it stands now, the day's cap, and a record of the audit trail.
+
+Only metered calls come by here, so only they wait for the state file. Without the state there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta, timezone
+from typing import Final
+
+from litellm_registry_hook.adapter.live import Live
+from litellm_registry_hook.adapter.scope import Scope
+from litellm_registry_hook.core.audit import AuditRecord, Kind
+from litellm_registry_hook.core.consent import Caller, Grant, grant_for
+from litellm_registry_hook.core.refusal import Skip
+from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.core.virtual_key import short
+from litellm_registry_hook.edges.store import audit, calls
+from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.errors import StateError
+
+AUDITED: Final = frozenset(
+    {"metered_consent_missing", "metered_key_not_opted_in", "metered_cap_reached", "unlisted_model"}
+)
+NO_STATE: Final = "the state file cannot be used, and no metered call leaves without a record; see the proxy's log"
+GONE: Final = "the grant of this virtual key has just ended"
+
+
+class Meter:
+    """The last step before a metered call."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+
+    async def admit(self, registry: Registry, scope: Scope, model: str) -> Skip | None:
+        """Book one metered call; None lets it leave.
+
+        Args:
+            registry: the registry in force.
+            scope: the request.
+            model: registry id of the metered model, or the name of one that the registry does not know.
+
+        """
+        ask = scope.ask()
+        grant = grant_for(registry, ask.caller, model, ask.now) if ask.allow_metered else None
+        if grant is None:
+            return Skip(model, "metered_key_not_opted_in", GONE)
+        if self.live.database is None:
+            return Skip(model, "model_unavailable", NO_STATE)
+        try:
+            booked = await asyncio.to_thread(_book, self.live.database, grant, scope, model, ask.now)
+        except StateError:
+            return Skip(model, "model_unavailable", NO_STATE)
+        if booked:
+            return None
+        tomorrow = (ask.now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+        reason = f"this virtual key has made its {grant.max_calls} calls of today (UTC); raise max_calls to allow more"
+        skip = Skip(model, "metered_cap_reached", reason, (tomorrow - ask.now).total_seconds())
+        self.refused(scope, skip)
+        return skip
+
+    def refused(self, scope: Scope, skip: Skip) -> None:
+        """Record a metered call that was refused."""
+        if skip.code in AUDITED:
+            self.live.record(_record("refused", scope, skip.model, datetime.now(timezone.utc), code=skip.code))
+
+    def cost(self, caller: Caller, model: str, request_id: str, dollars: float) -> None:
+        """Record what a metered call has cost."""
+        now = datetime.now(timezone.utc)
+        entry = AuditRecord(now, "cost", caller.alias, short(caller.token), model, "", request_id, cost=dollars)
+        self.live.record(entry)
+
+
+def _book(database: Database, grant: Grant, scope: Scope, model: str, now: datetime) -> bool:
+    if grant.max_calls is not None:
+        day = now.astimezone(timezone.utc).date().isoformat()
+        who = scope.caller.token or scope.caller.kind
+        if not calls.take(database, who, model, day, grant.max_calls):
+            return False
+    audit.append(database, _record("called", scope, model, now))
+    return True
+
+
+def _record(kind: Kind, scope: Scope, model: str, now: datetime, code: str = "") -> AuditRecord:
+    caller = scope.caller
+    return AuditRecord(
+        now,
+        kind,
+        caller.alias or (caller.kind if not caller.token else ""),
+        short(caller.token),
+        model,
+        scope.tier or "",
+        scope.request_id,
+        code=code,
+    )
