@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     # The object that LiteLLM is given by `callbacks: ["litellm_registry_hook.proxy_handler_instance"]`.
     proxy_handler_instance: Any
+    # The function that LiteLLM is given by `custom_auth: litellm_registry_hook.user_api_key_auth`.
+    user_api_key_auth: Any
 
 __all__ = [
     "RegistryError",
@@ -31,9 +33,13 @@ __all__ = [
     "resolve",
     "to_probe_config",
     "to_probe_configs",
+    "user_api_key_auth",
 ]
 
-_HOMES = {"RegistryError": "litellm_registry_hook.errors"}
+_HOMES = {
+    "RegistryError": "litellm_registry_hook.errors",
+    "user_api_key_auth": "litellm_registry_hook.adapter.custom_auth",
+}
 _WIRED = frozenset({"get_model", "load_registry", "preload_check", "resolve", "to_probe_config", "to_probe_configs"})
 
 
