@@ -6,14 +6,16 @@ mapping. A grant of several kinds of limits is one entry a key: wishes for the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from litellm_registry_hook.core.registry import OptIn, Registry
 from litellm_registry_hook.core.suggest import did_you_mean
 from litellm_registry_hook.core.virtual_key import TOKEN_PREFIX
+from litellm_registry_hook.core.when import read_when
 from litellm_registry_hook.errors import RegistryHookError
 
 Entry = Mapping[str, Any]
@@ -254,3 +256,43 @@ def _entry(key: KeyRef, old: OptIn | None, terms: Terms, *, narrow: bool = False
 
 def _overlap(models: Models, others: Models) -> bool:
     return models is None or others is None or bool(set(models) & set(others))
+
+
+def limits_of(
+    expires: str | None, max_calls: str | int | None, note: str | None, now: datetime
+) -> dict[str, str | int | None]:
+    """Read the limits of a wish; what is None was not said, and a word takes each away.
+
+    Args:
+        expires: as read_when reads it; `never` takes it away.
+        max_calls: calls a day and model, at least 1; `unlimited` takes it away.
+        note: why; empty takes it away.
+        now: an aware moment.
+
+    Raises:
+        OptInError: bad_expires or bad_max_calls.
+
+    """
+    said: dict[str, str | int | None] = {}
+    if expires is not None:
+        try:
+            said["expires"] = None if expires == "never" else _written(read_when(expires, now))
+        except ValueError as error:
+            raise OptInError("bad_expires", f"expires {expires!r}: {error}, or never") from None
+    if max_calls is not None:
+        said["max_calls"] = _cap(max_calls)
+    if note is not None:
+        said["note"] = note.strip() or None
+    return said
+
+
+def _cap(value: str | int) -> int | None:
+    if value == "unlimited":
+        return None
+    if not isinstance(value, bool) and re.fullmatch(r"[1-9][0-9]{0,8}", str(value)):
+        return int(value)
+    raise OptInError("bad_max_calls", f"max_calls {value!r}: write the calls a day, 1 or more, or unlimited")
+
+
+def _written(moment: datetime) -> str:
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

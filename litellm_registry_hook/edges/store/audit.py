@@ -27,3 +27,12 @@ def read(database: Database, since: datetime | None = None) -> list[AuditRecord]
             (since.isoformat() if since is not None else "",),
         ).fetchall()
     return [AuditRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+
+
+def grants(database: Database) -> list[AuditRecord]:
+    """Return the records of grants and removals, oldest first."""
+    with database.reading() as connection:
+        rows = connection.execute(
+            f"SELECT {COLUMNS} FROM audit WHERE kind IN ('granted', 'removed') ORDER BY id"  # noqa: S608
+        ).fetchall()
+    return [AuditRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
