@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from litellm_registry_hook.core.doctor_case import Case, Rule, Sign
+from litellm_registry_hook.core.doctor_case import ENVIRONMENT, Case, Rule, Sign
 
 # Releases of LiteLLM that carried somebody else's code.
 COMPROMISED = frozenset({"1.82.7", "1.82.8", "1.107.0"})
+STATE_VARIABLE = "LITELLM_REGISTRY_STATE"
 OTHERS = 0o077
 WORLD_WRITABLE = 0o002
 
@@ -47,14 +48,19 @@ def state_owner(case: Case) -> Iterator[Sign]:
 
 def state_unusable(case: Case) -> Iterator[Sign]:
     """Find that the state cannot be read, so no metered call is made."""
-    if case.facts.state_problem:
-        name = case.facts.state.name if case.facts.state is not None else case.registry_file
-        yield Sign(
-            name,
-            "",
-            f"the state cannot be used: {case.facts.state_problem}",
-            "mend it, or name another file with LITELLM_REGISTRY_STATE: metered calls are refused meanwhile",
-        )
+    if not case.facts.state_problem:
+        return
+    file, path = case.registry_file, "state"
+    if case.facts.state is not None:
+        file, path = case.facts.state.name, ""
+    elif STATE_VARIABLE in case.facts.names:
+        file, path = ENVIRONMENT, STATE_VARIABLE
+    yield Sign(
+        file,
+        path,
+        f"the state cannot be used, so metered calls are refused: {case.facts.state_problem}",
+        f"mend it, or name another file with {STATE_VARIABLE}",
+    )
 
 
 def no_virtual_keys(case: Case) -> Iterator[Sign]:
@@ -73,7 +79,7 @@ def compromised_release(case: Case) -> Iterator[Sign]:
     """Find a LiteLLM release that carried somebody else's code."""
     if case.facts.litellm in COMPROMISED:
         yield Sign(
-            "environment",
+            ENVIRONMENT,
             "litellm",
             f"LiteLLM {case.facts.litellm} was published by somebody else: it sends secrets away",
             "install another release and change every key that this proxy had",
