@@ -12,6 +12,7 @@ import click
 from litellm_registry_hook.cli.options import common_options, read_registry, wants_json
 from litellm_registry_hook.cli.output import notice, print_json, print_table
 from litellm_registry_hook.core.audit import Kind
+from litellm_registry_hook.core.sync_masking import shown_text
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.audit import AuditRecord
@@ -58,22 +59,29 @@ def audit(since: str | None, key: str | None, kind: Kind | None) -> int:
 
 
 def row(record: AuditRecord) -> tuple[str, ...]:
-    """Return a record as cells; the time is this machine's."""
+    """Return a record as cells; the time is this machine's, with its offset."""
     names = (record.alias, f"sha256:{record.key}…" if record.key else "")
-    return (
-        record.at.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+    cells = (
+        record.at.astimezone().strftime("%Y-%m-%d %H:%M:%S%z"),
         record.kind,
-        " ".join(name for name in names if name) or "-",
-        record.model or "-",
-        record.tier or "-",
-        record.request_id or "-",
-        record.who or "-",
-        record.code or "-",
-        f"{record.cost:.6f}".rstrip("0").rstrip(".") if record.cost is not None else "-",
-        record.note or "-",
+        " ".join(name for name in names if name),
+        record.model,
+        record.tier,
+        record.request_id,
+        record.who,
+        record.code,
+        f"{record.cost:.6f}".rstrip("0").rstrip(".") if record.cost is not None else "",
+        record.note,
     )
+    return tuple(plain(cell) or "-" for cell in cells)
+
+
+def plain(text: str) -> str:
+    """Return text that a terminal shows as it is: a refused model's name is whatever a client sent."""
+    return "".join(one if one.isprintable() else "?" for one in shown_text(text))
 
 
 def as_data(record: AuditRecord) -> dict[str, Any]:
     """Return a record for JSON; the time is ISO, UTC."""
-    return {**asdict(record), "at": record.at.astimezone(timezone.utc).isoformat()}
+    texts = {key: shown_text(value) if isinstance(value, str) else value for key, value in asdict(record).items()}
+    return {**texts, "at": record.at.astimezone(timezone.utc).isoformat()}
