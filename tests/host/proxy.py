@@ -17,7 +17,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 CALLBACK = "litellm_registry_hook.proxy_handler_instance"
 MASTER = "sk-test-master-9f2c4e7a1b3d"
-START_SECONDS = 120
+START_SECONDS = 180
 
 KEYS = '''
 """Virtual keys of the tests: the bearer says who it is."""
@@ -61,7 +61,8 @@ class Proxy:
         self.folder, self.workers, self.python, self.args = folder, workers, python, args
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.env = clean_env() | {"LITELLM_MASTER_KEY": MASTER} | dict(env or {})
+        state = {"LITELLM_MASTER_KEY": MASTER, "LITELLM_REGISTRY_STATE": f"sqlite:///{folder}/state.sqlite"}
+        self.env = clean_env() | state | dict(env or {})
         self.log_file = folder / "proxy.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -86,6 +87,9 @@ class Proxy:
             str(Path(self.python).parent / "litellm"), "--config", "litellm-config.yaml", "--host", "127.0.0.1",
             "--port", str(self.port), "--num_workers", str(self.workers), "--telemetry", "False", *self.args,
         ]  # fmt: skip
+        if self.workers > 1:
+            # uvicorn kills a worker that does not answer its ping for 5 s, as one that imports LiteLLM on a busy machine.
+            command += ["--timeout_worker_healthcheck", str(START_SECONDS)]
         with self.log_file.open("wb") as out:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=self.env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
