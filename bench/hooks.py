@@ -1,12 +1,12 @@
 """The CPU that our hooks add to a request, in process: the real objects on a real Router, LiteLLM's own work left out.
 
-The plugin attaches itself as in a proxy (`adapter.entry.attach`), then the app below the wrap and the walk's original
+The plugin attaches itself as in a proxy (`proxy_handler_instance`), then the app below the wrap and the walk's original
 are replaced by ones that only call what LiteLLM would call: pre-call hook, walk, choice of deployment, deployment hook.
 The same app without those calls is the zero line, so its dicts and coroutines do not count. `levels` add one of
 our parts at a time, and so say where the time goes. Time is the thread's CPU time: what else runs on the machine counts
 only by the caches it spoils.
 
-    python -m bench.hooks [--quick] [--profile]      # the child process of section b; importing LiteLLM takes seconds
+    python -m bench.hooks [--quick] [--profile [large|paid|small|kimi]]   # the child process of section b; importing LiteLLM takes seconds
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
     from litellm.types.utils import CallTypes
 
     from bench import registries
-    from litellm_registry_hook.adapter import entry
+    import litellm_registry_hook
     from litellm_registry_hook.edges.registry_file import load_registry
 
     digest = hashlib.sha256(KEY.encode()).hexdigest()
@@ -98,7 +98,8 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
             info = {"id": f"{model.id}@{n}", "managed_by": "litellm-registry-hook", "mode": model.effective_mode}
             entries.append({"model_name": model.id, "litellm_params": params, "model_info": info})
     router = Router(model_list=entries)
-    handler = entry.attach(registry)
+    os.environ["LITELLM_REGISTRY"] = str(path)
+    handler = litellm_registry_hook.proxy_handler_instance
     proxy_server.llm_router = router
     wrap = proxy_server.app.middleware_stack
 
@@ -186,11 +187,12 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
     if profile:
         import cProfile
 
-        chosen.update(name="large", entry=by_id["kimi"])
-        await block(True, False, 4, 500)
+        name, consent = next((scene for scene in SCENES.values() if scene[0] in sys.argv), SCENES[MAIN])
+        chosen.update(name=name, entry=by_id[target[name]])
+        await block(True, consent, 4, 500)
         profiler = cProfile.Profile()
         profiler.enable()
-        await block(True, False, 4, 5000)
+        await block(True, consent, 4, 5000)
         profiler.disable()
         profiler.print_stats("tottime")
         return found
