@@ -71,7 +71,7 @@ def no_virtual_keys(case: Case) -> Iterator[Sign]:
             "general_settings",
             "custom_auth",
             "virtual keys come from the registry's store, and it has no live key: the admin key is what is left to use",
-            "make one with `litellm-registry keys`, or remove custom_auth",
+            "make one: litellm-registry keys create; or remove custom_auth",
         )
 
 
