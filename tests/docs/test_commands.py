@@ -29,9 +29,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 VENV = Path(sys.prefix)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+SYNOPSIS = re.compile(
+    r"^(?!.*\|)((?:litellm-registry|generate-litellm-config)(?: [a-z][a-z-]*)*)((?: .*)?(?:\n +.*)*)", re.MULTILINE
+)
+OF_EVERY_COMMAND = {"--help", "--registry", "--json"}
 START_S = 150
 
-# (page, first line of the block): the tests that run it.
+# Pages with a test of their own that follows them from block to block.
+FOLLOWED = {"docs/opt-in.md": "tests/opt_in/test_docs_opt_in.py"}
+# (page, first line of the block): the test that runs it.
 COVERED = {
     ("README.md", "make run"): "test_the_demo_of_the_readme",
     ("README.md", "KEY=sk-…"): "test_the_demo_of_the_readme",
@@ -42,6 +48,7 @@ COVERED = {
     ("README.md", "litellm-registry validate"): "test_a_registry_of_ones_own",
     ("README.md", "export LITELLM_MASTER_KEY="): "test_a_registry_of_ones_own",
     ("README.md", 'printf %s "$KEY" | sha256sum'): "test_a_key_is_opted_in_as_the_readme_says",
+    ("docs/bench.md", "python -m bench"): "test_the_benchmark_takes_what_its_page_says",
     ("docs/demo.md", "pip install '.[proxy]'"): "test_installing_from_the_clone_moves_nothing",
     ("docs/demo.md", "litellm-registry serve --demo"): "test_make_run_is_the_demo",
     ("docs/demo.md", "pip install '.[demo]'"): "test_make_installs_the_engine_as_the_page_says",
@@ -58,7 +65,7 @@ def head(text: str) -> str:
     if text.startswith("curl "):
         model = re.search(r'"model": "([^"]+)"', text)
         return f"curl {model[1]}" if model else text.splitlines()[0]
-    first = text.splitlines()[0]
+    first = text.splitlines()[0].partition(" #")[0].rstrip()
     return first.partition("=")[0] + "=" if first.startswith("export ") else first
 
 
@@ -73,6 +80,17 @@ def blocks(name: str, language: str = "sh") -> dict[str, str]:
 def block(name: str, start: str) -> str:
     """Return one command block."""
     return blocks(name)[start].rstrip("\n")
+
+
+def synopses() -> list[tuple[str, str, set[str]]]:
+    """Return (page, command, its options) of each synopsis in an unmarked block."""
+    return [
+        (str(path.relative_to(ROOT)), command, set(OPTION.findall(arguments)))
+        for path in PAGES
+        for language, text in FENCE.findall(path.read_text(encoding="utf-8"))
+        if language == ""
+        for command, arguments in SYNOPSIS.findall(text)
+    ]
 
 
 def answer_shown(start: str) -> tuple[str, list[str], str]:
@@ -175,11 +193,18 @@ def ctrl_c(process: subprocess.Popen[str]) -> str:
 
 def test_every_command_block_has_a_test() -> None:
     """Each sh block of the pages is run by a test; a new command block needs a test, a removed one leaves none behind."""
-    written = {(str(path.relative_to(ROOT)), start) for path in PAGES for start in blocks(str(path.relative_to(ROOT)))}
+    pages = {str(path.relative_to(ROOT)) for path in PAGES}
+    written = {(name, start) for name in pages - FOLLOWED.keys() for start in blocks(name)}
 
     assert written - COVERED.keys() == set(), "a new command block needs a test"
     assert COVERED.keys() - written == set()
     assert [name for name in COVERED.values() if not callable(globals().get(name))] == []
+    assert [name for name, test in FOLLOWED.items() if name not in page(test)] == []
+
+
+def test_the_readme_names_every_page() -> None:
+    """Each page of docs/ is linked from the README."""
+    assert [path.name for path in PAGES[1:] if f"](docs/{path.name})" not in page("README.md")] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -187,7 +212,8 @@ def test_commands_are_marked(path: Path) -> None:
     """A command stands in a block marked sh; other blocks hold yaml, output, or a synopsis with its brackets."""
     text = path.read_text(encoding="utf-8")
     command = re.compile(
-        r"^ *(make|curl|pip|export|litellm|litellm-registry|generate-litellm-config)\b(?!.*\[)", re.MULTILINE
+        r"^ *(make|curl|pip|python3?|export|litellm|litellm-registry|generate-litellm-config)(?= |$)(?!.*\[)",
+        re.MULTILINE,
     )
     unmarked = "".join(body for language, body in FENCE.findall(text) if language == "")
     indented = re.findall(r"^    .*", FENCE.sub("", text), flags=re.MULTILINE)
@@ -207,19 +233,17 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "command", "left_out"),
-    [
-        ("docs/generate.md", "generate-litellm-config", set()),
-        ("docs/demo.md", "litellm-registry serve", {"--demo", "--json"}),
-    ],
+    ("name", "command", "options"), synopses(), ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_synopses_are_the_help(name: str, command: str, left_out: set[str], tmp_path: Path) -> None:
-    """The synopsis of a command on a page has exactly the options of its --help."""
-    [synopsis] = [text for language, text in FENCE.findall(page(name)) if language == "" and text.startswith(command)]
+def test_synopses_are_the_help(name: str, command: str, options: set[str], tmp_path: Path) -> None:
+    """The synopsis of a command on a page has the options of its --help; those of every command may be left out."""
     told = sh(f"{command} --help", tmp_path, tmp_path).stdout
     listed = {option for line in told.splitlines() for option in OPTION.findall(line[:30]) if line.startswith("  -")}
 
-    assert set(OPTION.findall(synopsis)) == listed - {"--help"} - left_out
+    assert options <= listed
+    assert listed - options - OF_EVERY_COMMAND == (
+        {"--demo"} if (name, command) == ("docs/demo.md", "litellm-registry serve") else set()
+    )
 
 
 def test_make_run_is_the_demo(tmp_path: Path) -> None:
@@ -254,6 +278,23 @@ def test_make_test_is_what_ci_runs(tmp_path: Path) -> None:
 
     assert ran[-1] == f'{fresh}/bin/python -m pytest -m "not rig" -x tests/core'
     assert [line for line in ci if line.startswith("make ")][0] == block("README.md", "make test")
+
+
+def test_the_benchmark_takes_what_its_page_says(tmp_path: Path) -> None:
+    """Each command of docs/bench.md names a module and options that it takes; tests/bench runs the dry one."""
+    lines = [line.partition(" #")[0].split() for line in block("docs/bench.md", "python -m bench").splitlines()]
+    *whole, hooks = [line[2:] for line in lines]
+    told = sh("python -m bench --help", ROOT, tmp_path).stdout
+    options = {word for line in whole for word in line if word.startswith("--")}
+
+    assert {tuple(line[:2]) for line in lines} == {("python", "-m")}
+    assert {line[0] for line in whole} == {"bench"}
+    assert options == set(OPTION.findall(told)) - {"--help", "--out"}
+    assert hooks == ["bench.hooks", "--profile"]
+    assert '"--profile"' in page("bench/hooks.py")
+    assert (
+        dry_make("bench", tmp_path, f"VENV={tmp_path}", "ARGS=--quick")[-1] == f"{tmp_path}/bin/python -m bench --quick"
+    )
 
 
 @pytest.mark.parametrize(
