@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter import admin, host
 from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.handler import RegistryHandler
@@ -21,10 +23,11 @@ from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.plan import Running
 from litellm_registry_hook.core.refusal import Refusal, Skip
 from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.edges.doctor_case import diagnose
 from litellm_registry_hook.edges.registry_file import registry_path
 from litellm_registry_hook.edges.store.database import Database
 from litellm_registry_hook.edges.store.place import state_path
-from litellm_registry_hook.errors import HostError, StateError
+from litellm_registry_hook.errors import HostError, RegistryHookError, StateError
 from litellm_registry_hook.wiring import load_registry
 
 log = logging.getLogger("litellm_registry_hook")
@@ -124,9 +127,26 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
         raise HostError("the proxy's middleware stack cannot be wrapped: the registry cannot govern its routes")
     guard = Guard(attachment.ensure, lambda: gates.observing, host.is_pass_through, on_refused, host.root_paths())
     app.middleware_stack = Wrap(app.middleware_stack, guard)
+    admin.mount(app, gates)
     host.try_once(lambda: isinstance(HOP.get(), Running))
     live.start()
+    threading.Thread(target=log_side_doors, args=(path,), name="registry-doctor", daemon=True).start()
     return RegistryHandler(gates, meter)
+
+
+def log_side_doors(path: Path) -> None:
+    """Log what opens a side door in the config that this proxy runs on; the gates hold at request time all the same."""
+    config = host.config_file()
+    if config is None:
+        return
+    try:
+        findings = diagnose(path, config, os.environ, datetime.now(timezone.utc))
+    except RegistryHookError as error:
+        log.warning("the config could not be examined: %s", error)
+        return
+    for found in findings:
+        if found.severity == "high":
+            log.warning("side door: %s: %s: %s (%s)", found.code, found.path, found.message, found.fix)
 
 
 def open_state(registry: Registry) -> Database | None:

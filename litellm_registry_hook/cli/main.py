@@ -24,9 +24,9 @@ COMMANDS = {
     "preload-check": ("preload_cmd", "preload_check", "Say whether a model may be loaded."),
     "validate": ("validate_cmd", "validate", "Check a registry file."),
     "keys": ("keys_cmd", "keys", "Make, list, end and renew virtual keys of a proxy without a database."),
-    "doctor": ("doctor_cmd", "doctor", "Find side doors past the gates, and how to close them."),
-    "audit": ("audit_cmd", "audit", "Print grants, refusals, metered calls and their cost."),
     "opt-in": ("opt_in_cmd", "opt_in", "Opt virtual keys in to metered models, and out again."),
+    "audit": ("audit_cmd", "audit", "Print grants, refusals, metered calls and their cost."),
+    "doctor": ("doctor_cmd", "doctor", "Find side doors past the gates, and how to close them."),
     "serve": ("serve", "serve", "Start the LiteLLM proxy with the registry in force."),
 }
 

@@ -52,9 +52,12 @@ DROPPED: Final = frozenset(
         "input_cost_per_second",
         "output_cost_per_second",
         "cost_per_query",
+        "cache_key",
+        "litellm_params",
     }
 )
-"""Body keys that are dropped: each picks a deployment, a credential, an address, a price or a number of tries."""
+"""Body keys that are dropped: each picks a deployment, a credential, an address, a price, a number of tries, or
+somebody else's cached answer."""
 
 AUTH_HEADERS: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key", "host"})
 FALLBACK_KEYS: Final = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")

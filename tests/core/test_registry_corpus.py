@@ -89,18 +89,18 @@ def test_a_missing_environment_variable_is_a_warning_only_where_an_environment_i
     assert [(problem.code, problem.severity, problem.path) for problem in problems] == [
         ("env_missing", "warning", "models[4].litellm.api_key")
     ]
-    assert check_file(SHIPPED, {"KIMI_API_KEY": "x", "OPENAI_API_KEY": "y"})[1] == ()
+    assert check_file(SHIPPED, {"KIMI_API_KEY": "x", "PAID_API_KEY": "y"})[1] == ()
 
 
 def test_a_secret_in_the_file_is_a_warning_that_does_not_show_it(tmp_path: Path) -> None:
     """A literal API key under litellm is warned about without being printed."""
     path = tmp_path / "r.yaml"
-    path.write_text(SHIPPED.read_text().replace("os.environ/OPENAI_API_KEY", "sk-0123456789abcdef0123456789"))
+    path.write_text(SHIPPED.read_text().replace("os.environ/PAID_API_KEY", "sk-0123456789abcdef0123456789"))
 
     lines = [report_line("r.yaml", problem) for problem in check_file(path)[1]]
 
     assert lines == [
-        "r.yaml:58:47: warning: secret_in_file: models[4].litellm.api_key: `api_key` holds a secret, and this file is under "
+        "r.yaml:59:47: warning: secret_in_file: models[4].litellm.api_key: `api_key` holds a secret, and this file is under "
         "version control (write os.environ/NAME)"
     ]
 
@@ -128,6 +128,6 @@ def test_a_tier_of_several_modes_is_a_warning(tmp_path: Path) -> None:
     lines = [report_line("r.yaml", problem) for problem in check_file(path)[1]]
 
     assert lines == [
-        "r.yaml:64:12: warning: mixed_modes: routing.tiers.small: the models of the tier `small` are served in different modes: "
+        "r.yaml:65:12: warning: mixed_modes: routing.tiers.small: the models of the tier `small` are served in different modes: "
         "local-small chat, bge-m3 embedding (one tier per mode)"
     ]

@@ -286,9 +286,9 @@ def test_a_free_looking_openrouter_model(house: House) -> None:
 
 def test_a_secret_in_the_registry(house: House) -> None:
     """A key written into the registry is named and not shown."""
-    text = house.registry_file.read_text().replace("os.environ/OPENAI_API_KEY", STRONG)
+    text = house.registry_file.read_text().replace("os.environ/PAID_API_KEY", STRONG)
     house.registry_file.write_text(text)
-    house.config_file.write_text(house.config_file.read_text().replace("os.environ/OPENAI_API_KEY", STRONG))
+    house.config_file.write_text(house.config_file.read_text().replace("os.environ/PAID_API_KEY", STRONG))
 
     assert house.places() == [("secret_in_file", REG, "models[4].litellm.api_key")]
     assert STRONG not in repr(house.findings())

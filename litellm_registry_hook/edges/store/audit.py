@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, fields
-from datetime import datetime
+from datetime import datetime, timezone
 
 from litellm_registry_hook.core.audit import AuditRecord
 from litellm_registry_hook.edges.store.database import Database
@@ -13,10 +13,11 @@ MARKS = ", ".join("?" for _ in fields(AuditRecord))
 
 
 def append(database: Database, record: AuditRecord) -> None:
-    """Add a record; there is no other way to change the trail."""
+    """Add a record, its moment in UTC: moments are compared as text. There is no other way to change the trail."""
     at, *rest = astuple(record)
+    row = (at.astimezone(timezone.utc).isoformat(), *rest)
     with database.writing() as connection:
-        connection.execute(f"INSERT INTO audit ({COLUMNS}) VALUES ({MARKS})", (at.isoformat(), *rest))  # noqa: S608
+        connection.execute(f"INSERT INTO audit ({COLUMNS}) VALUES ({MARKS})", row)  # noqa: S608
 
 
 def read(database: Database, since: datetime | None = None) -> list[AuditRecord]:
@@ -24,7 +25,7 @@ def read(database: Database, since: datetime | None = None) -> list[AuditRecord]
     with database.reading() as connection:
         rows = connection.execute(
             f"SELECT {COLUMNS} FROM audit WHERE at >= ? ORDER BY id",  # noqa: S608
-            (since.isoformat() if since is not None else "",),
+            (since.astimezone(timezone.utc).isoformat() if since is not None else "",),
         ).fetchall()
     return [AuditRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
 
