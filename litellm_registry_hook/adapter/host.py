@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from fastapi import HTTPException
@@ -321,13 +322,17 @@ def admin_auth() -> UserAPIKeyAuth:
 
 
 def key_auth(key: str, alias: str, models: tuple[str, ...] | None, expires: datetime | None) -> UserAPIKeyAuth:
-    """Return a virtual key's authenticated object: what a key of LiteLLM's own without a user and a team has."""
+    """Return a virtual key's authenticated object: what a key of LiteLLM's own type `llm_api` without a user has.
+
+    The route group is what keeps it off routes that LiteLLM leaves to their handlers, such as /model/new.
+    """
     return UserAPIKeyAuth(
         api_key=key,
         key_alias=alias,
         models=list(models or ()),
         expires=expires,
         user_role=LitellmUserRoles.INTERNAL_USER,
+        allowed_routes=["llm_api_routes"],
     )
 
 
@@ -339,3 +344,38 @@ def auth_error(message: str, kind: str, status: int, *, param: str = "key") -> E
 def embedded_keys() -> Callable[[str], bool] | None:
     """Return what says whether a token is a live key of our store; None where the proxy's custom_auth is not ours."""
     return None
+
+
+def signed_in() -> Any:
+    """Return LiteLLM's own authentication, for `Depends` of a route of ours (auth/user_api_key_auth.py)."""
+    from litellm.proxy.auth.user_api_key_auth import user_api_key_auth  # noqa: PLC0415
+
+    return user_api_key_auth
+
+
+def is_proxy_admin(auth: object) -> bool:
+    """Say whether LiteLLM authenticated a proxy admin.
+
+    Asked by each route of ours: LiteLLM itself lets others pass where a key's allowed_routes names the path, without a
+    master key, and with a custom_auth whose common checks are off.
+    """
+    return isinstance(auth, UserAPIKeyAuth) and auth.user_role == LitellmUserRoles.PROXY_ADMIN
+
+
+def name_of_admin(auth: UserAPIKeyAuth) -> str:
+    """Name who is calling, for the audit trail: the key's alias, `master key`, else the user's id."""
+    if auth.key_alias:
+        return auth.key_alias
+    is_master = MASTER_KEY_TOKEN in {auth.token, auth.api_key}
+    return "master key" if is_master else auth.user_id or "proxy admin"
+
+
+def has_key_database() -> bool:
+    """Say whether LiteLLM keeps virtual keys of its own (proxy_server.py: prisma_client)."""
+    return proxy_server.prisma_client is not None
+
+
+def config_file() -> Path | None:
+    """Return the config that this proxy was started with (proxy_server.py:2850); None where it has none in a file."""
+    found = proxy_server.user_config_file_path
+    return Path(found) if found else None

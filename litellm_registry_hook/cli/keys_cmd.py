@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from litellm_registry_hook.edges.store.database import Database
 
 EXIT_NO = 1
-ALIAS = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")
+ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 EXPIRES = "When it ends: 30m, 12h, 7d, 18:00, 2027-01-31, an ISO time; UTC. Default: never."
 
 
@@ -222,7 +222,7 @@ def _names(models: Sequence[str], more: Sequence[str]) -> tuple[str, ...] | None
 def _check_alias(alias: str) -> None:
     if alias.startswith(("sk-", "sha256:")):
         raise click.UsageError("--alias is a name for people, not a key or a token")
-    if not ALIAS.match(alias):
+    if not ALIAS.fullmatch(alias):
         raise click.UsageError("--alias: letters, digits and ._:/@- (the first a letter or digit), at most 128")
 
 

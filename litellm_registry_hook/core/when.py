@@ -9,8 +9,8 @@ from typing import Final
 from litellm_registry_hook.core.registry import parse_moment
 
 FORMS: Final = "write 30m, 12h, 7d, 2w, 18:00 (UTC), 2027-01-31 or 2027-01-31T18:00Z"
-_SPAN: Final = re.compile(r"^([0-9]{1,6})([mhdw])$")
-_CLOCK: Final = re.compile(r"^([01][0-9]|2[0-3]):([0-5][0-9])$")
+_SPAN: Final = re.compile(r"([0-9]{1,6})([mhdw])")
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -37,8 +37,8 @@ def read_when(text: str, now: datetime) -> datetime:
 
 
 def _read(text: str, now: datetime) -> datetime:
-    span = _SPAN.match(text)
-    clock = _CLOCK.match(text)
+    span = _SPAN.fullmatch(text)
+    clock = _CLOCK.fullmatch(text)
     try:
         if span is not None:
             return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
