@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from shlex import quote
 
 from litellm_registry_hook.core.consent import entry_covers
 from litellm_registry_hook.core.findings import redact
@@ -98,5 +99,9 @@ def opt_in_notes(registry: Registry, old: VirtualKey, new: VirtualKey, now: date
 def _options(entry: str | OptIn) -> str:
     if isinstance(entry, str):
         return ""
-    models = "".join(f" --model {model}" for model in entry.models or ())
-    return models + (f" --expires {entry.expires}" if entry.expires is not None else "")
+    options = "".join(f" --model {model}" for model in entry.models or ())
+    if entry.expires is not None:
+        options += f" --expires {quote(entry.expires)}"
+    if entry.max_calls is not None:
+        options += f" --max-calls {entry.max_calls}"
+    return options + (f" --note {quote(entry.note)}" if entry.note is not None else "")

@@ -301,7 +301,7 @@ def test_rotate_says_what_becomes_of_the_opt_in(
     pinned = "sha256:" + make("--alias", "bot")["token"]
     grants = f"""metered_opt_in:
     - {pinned}
-    - {{key: bot, token: {pinned}, models: [paid-fallback], expires: "2098-01-01"}}
+    - {{key: bot, token: {pinned}, models: [paid-fallback], expires: "2098-01-01", max_calls: 20, note: "for torgash"}}
     - bot
     - {{key: bot, expires: "2020-01-01"}}
     - other
@@ -317,8 +317,8 @@ def test_rotate_says_what_becomes_of_the_opt_in(
         "routing.metered_opt_in[0] is pinned to the old key and no longer lets `bot` in; to move it: "
         f"litellm-registry opt-in add bot and litellm-registry opt-in remove {pinned}\n"
         "routing.metered_opt_in[1] is pinned to the old key and no longer lets `bot` in; to move it: "
-        "litellm-registry opt-in add bot --model paid-fallback --expires 2098-01-01 "
-        f"and litellm-registry opt-in remove {pinned}\n"
+        "litellm-registry opt-in add bot --model paid-fallback --expires 2098-01-01 --max-calls 20 "
+        f"--note 'for torgash' and litellm-registry opt-in remove {pinned}\n"
         "routing.metered_opt_in[2] lists `bot` by its alias and goes on\n"
         "routing.metered_opt_in[3] lists `bot` by its alias and has expired\n"
     ) + where(state)
