@@ -35,6 +35,7 @@ STATUS: Final[dict[str, int]] = {
     "ambiguous_key": 409,
     "no_key_database": 409,
     "registry_invalid": 409,
+    "registry_not_editable": 409,
     "registry_locked": 409,
     "proxy_failed": 502,
     "state_unavailable": 503,
@@ -234,7 +235,7 @@ def check_models(registry: Registry, models: Iterable[str], *, foreign: bool = F
         model = registry.by_id.get(name)
         if model is None and not foreign:
             hint = did_you_mean(name, metered, what="metered models")
-            message = f"the registry has no model {name!r}; {hint} (a model of the proxy alone: --foreign)"
+            message = f"the registry has no model {name!r}; {hint} (for a model of the proxy alone say `foreign`)"
             raise OptInError("unknown_model", message)
         if model is not None and not model.metered:
             hint = did_you_mean(name, metered, what="metered models")

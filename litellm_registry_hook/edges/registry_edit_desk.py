@@ -93,6 +93,7 @@ class Desk:
         registry_file: the registry. database: the state. who: who does it, for the audit trail.
         api: LiteLLM's keys, where a proxy was named.
         now: the clock.
+        on_proxy: this is the proxy itself: nobody can name another one.
 
     """
 
@@ -101,11 +102,12 @@ class Desk:
     who: str
     api: ProxyApi | None = None
     now: Callable[[], datetime] = utc_now
+    on_proxy: bool = False
 
     @property
     def stores(self) -> KeyStores:
         """Where keys are looked up."""
-        return KeyStores(self.database, self.api)
+        return KeyStores(self.database, self.api, self.on_proxy)
 
     def add(self, wish: Wish) -> Done:
         """Opt a key in.
@@ -216,7 +218,7 @@ class Desk:
         with one_writer(self.registry_file):
             row = self._row(key.token)
             before = row.permissions.get(PERMISSION)
-            edit = add(_as_entries(key, before), key, terms, now)
+            edit = add(_as_entries(key, before), KeyRef(key.token), terms, now)
             entry = next(iter([*edit.replace.values(), *edit.append]), None)
             if entry is not None:
                 limits = {name: entry[name] for name in ("models", "expires", "max_calls") if name in entry}
@@ -276,7 +278,7 @@ class Desk:
         for name in models:
             if name not in registry.by_id and name not in listed and not foreign:
                 hint = did_you_mean(name, [model.id for model in registry.models if model.metered], what="models")
-                message = f"the registry has no model {name!r}; {hint} (a model of the proxy alone: --foreign)"
+                message = f"the registry has no model {name!r}; {hint} (for a model of the proxy alone say `foreign`)"
                 raise OptInError("unknown_model", message)
 
     def _record(self, kind: Kind, key: KeyRef, models: Models, now: datetime, note: str = "") -> None:

@@ -22,11 +22,13 @@ class KeyStores:
 
     Attributes:
         database: the state, with the embedded keys. api: LiteLLM's keys; None where no proxy was named.
+        on_proxy: nobody can name another proxy.
 
     """
 
     database: Database
     api: ProxyApi | None = None
+    on_proxy: bool = False
 
     def embedded(self) -> list[VirtualKey]:
         """Return the embedded keys; reading makes no state file."""
@@ -82,7 +84,11 @@ class KeyStores:
     def unknown(self, alias: str) -> OptInError:
         """Make the error of an alias that nobody knows."""
         places = ["the embedded store", *(["the proxy's database"] if self.api is not None else [])]
-        other = "" if self.api is not None else " For a key in LiteLLM's database name the proxy with --proxy URL."
+        other = (
+            ""
+            if self.api is not None or self.on_proxy
+            else " For a key in LiteLLM's database name the proxy with --proxy URL."
+        )
         message = (
             f"no live key has the alias {alias!r} in {' or '.join(places)}. Make it with "
             f"`litellm-registry keys create --alias {alias}`, or give its token as sha256:<hex>.{other}"
