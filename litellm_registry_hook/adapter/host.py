@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import litellm
 from fastapi import HTTPException
 from litellm._version import version as litellm_version
 from litellm.exceptions import ContextWindowExceededError
@@ -307,7 +308,7 @@ def missing_auth_switches() -> list[str]:
     found = []
     if proxy_server.general_settings.get("custom_auth_run_common_checks") is not True:
         found.append("general_settings.custom_auth_run_common_checks: true")
-    if getattr(proxy_server.litellm, "enable_post_custom_auth_checks", False) is not True:
+    if getattr(litellm, "enable_post_custom_auth_checks", False) is not True:
         found.append("litellm_settings.enable_post_custom_auth_checks: true")
     return found
 
