@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from litellm_registry_hook.adapter import admin, host
+from litellm_registry_hook.adapter import admin, custom_auth, host
 from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.handler import RegistryHandler
@@ -113,7 +113,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     attachment = Attachment(gates, meter)
 
     def identify(auth: object) -> Caller:
-        return caller_of(auth, live.revoked, host.embedded_keys())
+        return caller_of(auth, live.revoked, custom_auth.embedded_live if custom_auth.is_ours() else None)
 
     def on_refused(scope: Scope, refusal: Refusal) -> None:
         for skip in refusal.candidates or (Skip("", refusal.code, refusal.message),):

@@ -342,11 +342,6 @@ def auth_error(message: str, kind: str, status: int, *, param: str = "key") -> E
     return ProxyException(message=message, type=kind, param=param, code=status)
 
 
-def embedded_keys() -> Callable[[str], bool] | None:
-    """Return what says whether a token is a live key of our store; None where the proxy's custom_auth is not ours."""
-    return None
-
-
 def signed_in() -> Any:
     """Return LiteLLM's own authentication, for `Depends` of a route of ours (auth/user_api_key_auth.py)."""
     from litellm.proxy.auth.user_api_key_auth import user_api_key_auth  # noqa: PLC0415

@@ -34,7 +34,9 @@ def caller_of(
     token = auth.token or auth.api_key or ""
     alias = auth.key_alias or ""
     if token == MASTER_KEY_TOKEN:
-        return Caller("master_key", "", alias) if _admin(auth) and not _custom(auth) else ANONYMOUS
+        # LiteLLM's own path, or our custom_auth, which makes the same object for the admin key.
+        genuine = _admin(auth) and (not _custom(auth) or embedded is not None)
+        return Caller("master_key", "", alias) if genuine else ANONYMOUS
     if not TOKEN_RE.match(token):
         return ANONYMOUS
     permissions = auth.permissions if isinstance(auth.permissions, Mapping) else {}
@@ -47,7 +49,7 @@ def caller_of(
         return Caller("custom_auth", *rest)
     if embedded(token):
         return Caller("embedded", *rest)
-    return Caller("master_key", "", alias) if _admin(auth) else ANONYMOUS
+    return ANONYMOUS
 
 
 def _admin(auth: UserAPIKeyAuth) -> bool:
