@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ from litellm.llms.openai.openai import OpenAIChatCompletion
 from litellm.proxy import proxy_server
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
+from litellm.proxy.common_request_processing import (
+    model_deployments_support_stream_options,
+    stream_usage_tracking_updates,
+)
 from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths
 from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
 from litellm.router import Router
@@ -173,6 +177,27 @@ def live_deployment(router: Any, deployment_id: str) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = router.model_list[at]
     return entry if (entry.get("model_info") or {}).get("id") == deployment_id else None
+
+
+def count_stream(data: dict[str, Any], groups: Iterable[str]) -> None:
+    """Ask for the usage of a chat stream once its model is known, as LiteLLM does for a model that it knows by name.
+
+    LiteLLM decides that before the pre-call hook, on the client's name (common_request_processing.py:2404): a tier has
+    no deployments then, and the stream would be logged with no tokens and no cost.
+    """
+    router = running_router()
+
+    def all_can() -> bool:
+        return all(model_deployments_support_stream_options(group, router, None) for group in groups)
+
+    data.update(
+        stream_usage_tracking_updates(
+            data=data,
+            general_settings=proxy_server.general_settings,
+            route_type="acompletion",
+            supports_stream_options=all_can,
+        )
+    )
 
 
 def cost_of(kwargs: Mapping[str, Any]) -> tuple[str, str, float, str, str]:
