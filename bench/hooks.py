@@ -31,7 +31,8 @@ SCENES = {
 LEVELS = ("wrap", "pre-call hook", "walk", "choice of deployment", "deployment hook")
 MAIN = "tier, free member"
 FIGURES = (
-    *(Figure(f"all hooks: {scene}", "us", at_most=50) for scene in SCENES),
+    # A metered call waits for its audit record, so it has no target.
+    *(Figure(f"all hooks: {scene}", "us", at_most=None if consent else 50) for scene, (_, consent) in SCENES.items()),
     *(Figure(f"of that: {level}", "us") for level in LEVELS),
     Figure("four no-op hooks, awaited one after the other", "us"),
 )

@@ -42,7 +42,8 @@ async def first_token(stream: Any) -> Any:
         DeadStreamError: it said that it failed. Whatever the stream raises while it is read.
 
     """
-    if not hasattr(stream, "__aiter__"):
+    # Asked of the type: a pydantic answer raises and catches an AttributeError for its instance.
+    if not hasattr(type(stream), "__aiter__"):
         return stream
     source = stream.__aiter__()
     head: list[Any] = []

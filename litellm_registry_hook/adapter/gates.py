@@ -27,6 +27,7 @@ class Gates:
         self.identify: Callable[[object], Caller] = caller_of
         self._index: Index | None = None
         self._size = -1
+        self._checked: dict[str, tuple[Running, Seen]] = {}
 
     def use_router(self, router: Any) -> None:
         """Take the worker's router; its deployments are read again when their number changes."""
@@ -88,8 +89,8 @@ class Gates:
         target = self.router.get_model_from_alias(model=name)
         if target is not None and target != name:
             return target if target in self.index.pools else None
-        owners = {model.id for model in self.registry.models if model.litellm_model == name}
-        return owners.pop() if len(owners) == 1 and not self.router.get_model_list(model_name=name) else None
+        owner = self.index.by_litellm_model.get(name)
+        return owner if owner is not None and not self.router.get_model_list(model_name=name) else None
 
     def _host_knows(self, name: str) -> bool:
         router = self.router
@@ -103,9 +104,16 @@ class Gates:
 
         """
         entry = host.live_deployment(self.router, target.id)
-        if entry is None or match(self.registry, host.seen_of(entry), host.environment()) is None:
+        if entry is None:
             self._index = None
             raise LookupError(target.id)
+        seen = host.seen_of(entry)
+        if self._checked.get(target.id) == (target, seen):
+            return entry
+        if match(self.registry, seen, host.environment()) is None:
+            self._index = None
+            raise LookupError(target.id)
+        self._checked[target.id] = (target, seen)
         return entry
 
     def behind(self, deployment_id: str, model: str, api_base: str) -> Seen:

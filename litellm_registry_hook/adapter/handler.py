@@ -134,6 +134,8 @@ class RegistryHandler(host.CustomLogger):
             data["model"] = whole.targets[0].model.id
             scope.plans[data["model"]] = whole
             _fit_embedding(data, whole)
+            if call_type == "acompletion" and data.get("stream") is True:
+                host.count_stream(data, [target.model.id for target in whole.targets])
         return data
 
     @fail_closed

@@ -67,7 +67,7 @@ def auth_in(kwargs: Mapping[str, Any] | None) -> UserAPIKeyAuth | None:
     """
     for bucket in ("metadata", "litellm_metadata"):
         inner = (kwargs or {}).get(bucket)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, dict):
             auth = inner.get("user_api_key_auth")
             if isinstance(auth, UserAPIKeyAuth):
                 return auth

@@ -160,6 +160,8 @@ def in_pool_order(found: Plan, failed: list[Skip], last: str | None) -> tuple[Sk
         last: the model that answered: what stands behind it was not passed over. None: nobody did.
 
     """
+    if not failed and not found.skipped:
+        return ()
     reasons = {skip.model: skip for skip in found.skipped}
     reasons.update({skip.model: skip for skip in failed})
     order = found.order if last is None else found.order[: found.order.index(last)]

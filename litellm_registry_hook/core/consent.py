@@ -129,13 +129,14 @@ def grant_for(registry: Registry, caller: Caller, model_id: str, now: datetime) 
         return None
     if caller.kind == "anonymous" or not TOKEN_RE.match(caller.token):
         return None
-    names = {f"sha256:{caller.token}"}
+    names = [f"sha256:{caller.token}"]
     if caller.alias and (routing.trust_key_alias or caller.kind == "embedded"):
-        names.add(caller.alias)
-    known = frozenset(names)
-    for entry in routing.metered_opt_in:
-        if entry_covers(entry, known, model_id, now):
-            return grant_of(entry)
+        names.append(caller.alias)
+    for name in names:
+        for entry in routing.grants_by_name.get(name, ()):
+            grant = grant_of(entry)
+            if grant.covers(model_id, now):
+                return grant
     own = caller.permission
     if own is None or caller.revoked & {model_id, EVERY} or not own.covers(model_id, now):
         return None

@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,6 +62,7 @@ class Index:
         pools: every name that a client may use, to what it stands for.
         running: registry id to its deployments in the order of its endpoints.
         by_deployment: deployment id to deployment.
+        by_litellm_model: litellm_params.model to the id of the one entry that has it.
 
     """
 
@@ -68,6 +70,7 @@ class Index:
     pools: Mapping[str, Pool]
     running: Mapping[str, tuple[Running, ...]]
     by_deployment: Mapping[str, Running]
+    by_litellm_model: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,9 @@ def index_of(registry: Registry, running: Iterable[Running]) -> Index:
         rank = {base: n for n, base in enumerate(places)}
         ordered[model_id] = tuple(sorted(found, key=lambda one: rank.get(one.api_base, len(places))))
     by_deployment = {one.id: one for ones in ordered.values() for one in ones}
-    return Index(registry, pools_of(registry), ordered, by_deployment)
+    counts = Counter(model.litellm_model for model in registry.models)
+    by_litellm_model = {model.litellm_model: model.id for model in registry.models if counts[model.litellm_model] == 1}
+    return Index(registry, pools_of(registry), ordered, by_deployment, by_litellm_model)
 
 
 def metered_skip(registry: Registry, model: Model, ask: Ask) -> Skip | None:

@@ -254,6 +254,15 @@ class Routing(Value):
     max_wait_s: Annotated[float, Field(ge=0)] = 30
     on_unknown: OnUnknown = Field(default_factory=OnUnknown)
 
+    @cached_property
+    def grants_by_name(self) -> Mapping[str, tuple[str | OptIn, ...]]:
+        """The entries of metered_opt_in by what they name: a token where pinned, else an alias."""
+        found: dict[str, list[str | OptIn]] = {}
+        for entry in self.metered_opt_in:
+            name = entry if isinstance(entry, str) else entry.token or entry.key or ""
+            found.setdefault(name, []).append(entry)
+        return {name: tuple(entries) for name, entries in found.items()}
+
 
 class CoResidencyGroup(Value):
     """Models that must fit on one GPU together."""

@@ -7,7 +7,7 @@ request to another model or credential on LiteLLM 1.108.7 (`route_llm_request.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 from litellm_registry_hook.core.refusal import Refusal, refuse
@@ -108,7 +108,7 @@ def take_consent(data: MutableMapping[str, Any], header: str | None) -> bool | R
         found.append((CONSENT_KEY, data.pop(CONSENT_KEY)))
     for bucket in ("metadata", "litellm_metadata", "extra_body"):
         inner = data.get(bucket)
-        if isinstance(inner, MutableMapping) and CONSENT_KEY in inner:
+        if isinstance(inner, dict) and CONSENT_KEY in inner:
             found.append((f"{bucket}.{CONSENT_KEY}", inner.pop(CONSENT_KEY)))
     consent = False
     for where, value in found:
@@ -138,14 +138,14 @@ def drop_levers(data: MutableMapping[str, Any]) -> None:
         del data[key]
     for key in ("extra_headers", "headers"):
         headers = data.get(key)
-        if isinstance(headers, Mapping):
+        if isinstance(headers, dict):
             data[key] = {
                 name: value
                 for name, value in headers.items()
                 if str(name).lower() not in AUTH_HEADERS and not str(name).lower().startswith(HEADER_PREFIX)
             }
     extra = data.get("extra_body")
-    if isinstance(extra, MutableMapping):
+    if isinstance(extra, dict):
         for key in (DROPPED | {"model", "fallbacks", CONSENT_KEY}) & extra.keys():
             del extra[key]
 
@@ -155,7 +155,7 @@ def drop_runner_options(data: MutableMapping[str, Any]) -> None:
     for key in RUNNER_OPTIONS & data.keys():
         del data[key]
     extra = data.get("extra_body")
-    if isinstance(extra, Mapping) and RUNNER_OPTIONS & extra.keys():
+    if isinstance(extra, dict) and RUNNER_OPTIONS & extra.keys():
         data["extra_body"] = {key: value for key, value in extra.items() if key not in RUNNER_OPTIONS}
 
 
