@@ -98,7 +98,13 @@ async def test_a_live_key_is_what_litellm_makes_of_a_key_of_its_own(proxy, datab
     auth = await custom_auth.user_api_key_auth(Request(), "sk-a")
 
     assert type(auth) is UserAPIKeyAuth
-    assert (auth.token, auth.api_key, auth.key_alias, auth.models, auth.expires) == (row.token, row.token, "a", ["large"], ends)
+    assert (auth.token, auth.api_key, auth.key_alias, auth.models, auth.expires) == (
+        row.token,
+        row.token,
+        "a",
+        ["large"],
+        ends,
+    )
     assert (auth.user_role, auth.allowed_routes) == (LitellmUserRoles.INTERNAL_USER, ["llm_api_routes"])
     assert (auth.user_id, auth.team_id, auth.permissions, auth.metadata) == (None, None, {}, {})
     assert (auth.via_virtual_key, auth.authenticated_by_custom_auth) == (False, False)
@@ -113,7 +119,7 @@ async def test_the_master_key_is_the_admin_under_litellms_own_word(proxy, databa
     assert (auth.token, auth.user_role, auth.user_id) == (
         host.MASTER_KEY_TOKEN,
         LitellmUserRoles.PROXY_ADMIN,
-        litellm_proxy_admin_name,
+        proxy_server.litellm_proxy_admin_name,
     )
     assert not custom_auth.embedded_live(token_of(MASTER))
 
@@ -150,12 +156,19 @@ async def test_every_refusal_says_why_and_names_no_other(proxy, database: Databa
         ),
     ]
     assert [custom_auth.embedded_live(one.token) for one in (gone, over)] == [False, False]
-    assert {"auth_error", "expired_key", "token_not_found_in_db", "key_model_access_denied"} <= {one.value for one in ProxyErrorTypes}
+    assert {"auth_error", "expired_key", "token_not_found_in_db", "key_model_access_denied"} <= {
+        one.value for one in ProxyErrorTypes
+    }
 
 
 @pytest.mark.parametrize(
     "request_",
-    [Request(b"model=small"), Request(b"x=1&model=large&model=small"), Request(b"model=sm%61ll"), Request(model="small")],
+    [
+        Request(b"model=small"),
+        Request(b"x=1&model=large&model=small"),
+        Request(b"model=sm%61ll"),
+        Request(model="small"),
+    ],
     ids=["query", "one of two", "encoded", "path"],
 )
 async def test_a_model_beside_the_body_is_compared_with_the_list(proxy, database: Database, request_: Request) -> None:

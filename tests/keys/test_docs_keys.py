@@ -106,6 +106,8 @@ def test_the_synopsis_is_the_help(command: str) -> None:
     ).stdout
 
     options = set(re.findall(r"--[a-z]+", line))
-    listed = {word for text in told.splitlines() if text.startswith("  -") for word in re.findall(r"--[a-z]+", text[:24])}
+    listed = {
+        word for text in told.splitlines() if text.startswith("  -") for word in re.findall(r"--[a-z]+", text[:24])
+    }
     assert listed - options <= {"--registry", "--json", "--help"}
     assert options <= listed

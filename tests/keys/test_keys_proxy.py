@@ -29,7 +29,7 @@ class Rig:
 
     def __init__(self, folder: Path, ups: Ups, *, workers: int = 1, **change: Any) -> None:
         registry = registry_for(ups)
-        registry["routing"]["metered_opt_in"] = []
+        registry["routing"]["metered_opt_in"] = ["payer"]
         registry["routing"]["trust_custom_auth"] = False
         config = config_for(registry, general=AUTH)
         config["litellm_settings"]["enable_post_custom_auth_checks"] = True
@@ -101,7 +101,9 @@ ELSEWHERE: dict[str, Call] = {
     "query twice": lambda p, m, k: p.post(
         f"/v1/chat/completions?model={m}&model=embed", {"model": "embed", "messages": MESSAGES}, key=k
     ),
-    "engines": lambda p, m, k: p.post(f"/engines/{m}/chat/completions", {"model": "embed", "messages": MESSAGES}, key=k),
+    "engines": lambda p, m, k: p.post(
+        f"/engines/{m}/chat/completions", {"model": "embed", "messages": MESSAGES}, key=k
+    ),
     "deployments": lambda p, m, k: p.post(
         f"/openai/deployments/{m}/chat/completions", {"model": "embed", "messages": MESSAGES}, key=k
     ),
@@ -244,6 +246,22 @@ def test_the_master_key_is_admin(rig: Rig, ups: Ups) -> None:
     assert rig.proxy.get("/get/config/callbacks", key=MASTER).status_code == 200
 
 
+def test_an_alias_is_opted_in_where_aliases_are_ours(rig: Rig, ups: Ups, free: str) -> None:
+    """An embedded key whose alias the registry lists pays with consent; without consent, another key and the master do not."""
+    payer = rig.make("payer")
+    consent = {"x-registry-allow-metered": "true"}
+    calls = [(payer, consent), (payer, None), (free, consent), (MASTER, consent)]
+    answers = [rig.proxy.chat("paid-fallback", key=key, headers=headers) for key, headers in calls]
+
+    assert [one.status_code for one in answers] == [200, 403, 403, 403]
+    assert [one.json()["error"]["code"] for one in answers[1:]] == [
+        "metered_consent_missing",
+        "metered_key_not_opted_in",
+        "metered_key_not_opted_in",
+    ]
+    assert generating(ups) == ["paid /v1/chat/completions"]
+
+
 def test_an_expired_key_is_refused(rig: Rig, ups: Ups) -> None:
     """A key whose end has come is a 401 that says when; until then it works."""
     from datetime import datetime, timedelta, timezone
@@ -302,7 +320,9 @@ def test_no_key_of_anybody_is_in_the_state_or_the_log(rig: Rig, ups: Ups, free: 
     held = b"".join(path.read_bytes() for path in rig.proxy.folder.iterdir() if path.is_file())
 
     assert free.encode() not in held and narrow.encode() not in held
-    assert [oct(path.stat().st_mode & 0o777) for path in sorted(rig.proxy.folder.glob("state.sqlite*"))] == ["0o600"] * 3
+    assert [oct(path.stat().st_mode & 0o777) for path in sorted(rig.proxy.folder.glob("state.sqlite*"))] == [
+        "0o600"
+    ] * 3
 
 
 def test_known_keys_go_on_when_the_state_is_gone(started: Ups, ups: Ups, tmp_path: Path) -> None:
