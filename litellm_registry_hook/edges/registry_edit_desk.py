@@ -237,11 +237,9 @@ class Desk:
 
     def _clear_permission(self, key: KeyRef, models: Models, registry: Registry, *, seen: bool) -> list[str]:
         if self.api is None or not key.token:
-            return (
-                []
-                if seen or not key.token
-                else ["a permission that LiteLLM may hold for it is revoked; --proxy URL takes it out"]
-            )
+            if seen or not key.token:
+                return []
+            return ["a permission that LiteLLM may hold for it is revoked; --proxy URL takes it out"]
         try:
             with one_writer(self.registry_file):
                 row = self.api.with_token(key.token)
