@@ -22,7 +22,7 @@ from litellm.exceptions import ContextWindowExceededError
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.llms.openai.openai import OpenAIChatCompletion
 from litellm.proxy import proxy_server
-from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
+from litellm.proxy._types import LiteLLMRoutes, LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
 from litellm.proxy.common_request_processing import (
     model_deployments_support_stream_options,
@@ -219,7 +219,12 @@ def root_paths() -> tuple[str, ...]:
 
 
 def is_pass_through(path: str) -> bool:
-    """Say whether the operator has made this path a pass-through endpoint; the pre-call hook sees each call of it."""
+    """Say whether the operator has made this path a pass-through endpoint; the pre-call hook sees each call of it.
+
+    LiteLLM's own provider routes (/bedrock, /azure, /vllm, …) count as registered too; not all of them come by the hook.
+    """
+    if any(path.startswith(own) for own in LiteLLMRoutes.mapped_pass_through_routes.value):
+        return False
     return bool(InitPassThroughEndpointHelpers.is_registered_pass_through_route(path))
 
 

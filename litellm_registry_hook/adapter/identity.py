@@ -37,7 +37,7 @@ def caller_of(
         # LiteLLM's own path, or our custom_auth, which makes the same object for the admin key.
         genuine = _admin(auth) and (not _custom(auth) or embedded is not None)
         return Caller("master_key", "", alias) if genuine else ANONYMOUS
-    if not TOKEN_RE.match(token):
+    if not TOKEN_RE.fullmatch(token):
         return ANONYMOUS
     permissions = auth.permissions if isinstance(auth.permissions, Mapping) else {}
     rest = (token, alias, read_permission(permissions.get(PERMISSION)), revoked.get(token, NONE))

@@ -68,7 +68,7 @@ def _demo(host: str, port: int, workers: int | None, extra: Sequence[str]) -> in
     return asyncio.run(run_demo(settings, load_registry, os.environ, Terminal(as_json=wants_json())))
 
 
-def _proxy(  # noqa: RET503 - execve does not return
+def _proxy(
     registry: Registry, config_file: Path, *, host: str, port: int, workers: int | None, extra: Sequence[str]
 ) -> int:
     """Check the config, then become the proxy; return the exit code of a failed check."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from litellm_registry_hook.core.registry import OptIn, Registry, parse_moment
 
-TOKEN_RE = re.compile(r"^[0-9a-f]{64}$")
+TOKEN_RE = re.compile(r"[0-9a-f]{64}")
 EVERY = "*"
 CallerKind = Literal["virtual_key", "embedded", "custom_auth", "master_key", "anonymous"]
 
@@ -127,7 +127,7 @@ def grant_for(registry: Registry, caller: Caller, model_id: str, now: datetime) 
         return Grant(source="master_key") if routing.master_key_metered else None
     if caller.kind == "custom_auth" and not routing.trust_custom_auth:
         return None
-    if caller.kind == "anonymous" or not TOKEN_RE.match(caller.token):
+    if caller.kind == "anonymous" or not TOKEN_RE.fullmatch(caller.token):
         return None
     names = [f"sha256:{caller.token}"]
     if caller.alias and (routing.trust_key_alias or caller.kind == "embedded"):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 TOKEN_PREFIX: Final = "sha256:"  # noqa: S105
-_HEX: Final = re.compile(r"^[0-9a-f]{64}$")
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def read_token(text: str) -> str | None:
     """Read `sha256:<hex>` or `sk-…` into a token; None for an alias."""
     if text.startswith(TOKEN_PREFIX):
         digits = text.removeprefix(TOKEN_PREFIX)
-        return digits if _HEX.match(digits) else None
+        return digits if _HEX.fullmatch(digits) else None
     return token_of(text) if text.startswith("sk-") else None
 
 

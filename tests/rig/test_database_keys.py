@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
+import hashlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.host.proxy import MASTER, ROOT, Proxy, free_port, write_folder
+from tests.host.proxy import MASTER, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Upstream, upstreams
 
 pytestmark = pytest.mark.rig
-RIG = ROOT.parent / "shared" / "rigs" / "litellm-db" / "setup.sh"
 CONSENT = {"x-registry-allow-metered": "true"}
 OPTED = "sk-database-opted-000001"
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Mapping[str, str]]:
-    """Start the database; yields the environment of a proxy on it."""
-    # Everybody may walk in: PostgreSQL runs as nobody.
-    folder = Path(tempfile.mkdtemp(prefix="registry-db-"))
-    folder.chmod(0o711)
-    subprocess.run(["bash", str(RIG), str(folder), sys.executable, str(free_port())], check=True)
-    try:
-        printed = subprocess.run(
-            ["bash", "-c", f". {folder}/env.sh; env -0"], check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
-        ).stdout
-        yield dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
-    finally:
-        subprocess.run([str(folder / "stop.sh")], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +26,6 @@ def ups() -> Iterator[dict[str, Upstream]]:
 
 @pytest.fixture(scope="module")
 def proxy(database: Mapping[str, str], ups: dict[str, Upstream], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    import hashlib
-
     registry = registry_for(ups)
     registry["routing"]["metered_opt_in"] = ["sha256:" + hashlib.sha256(OPTED.encode()).hexdigest()]
     registry["routing"]["trust_custom_auth"] = False
