@@ -174,7 +174,9 @@ def split_headers(headers: Any) -> tuple[list[tuple[bytes, bytes]], dict[str, st
     for name, value in headers:
         lower = name.lower()
         if lower.startswith(PREFIX):
-            ours[lower.decode("latin-1")] = value.decode("latin-1")
+            # Sent twice, a header must not say two things: the joined value is no boolean word.
+            key, text = lower.decode("latin-1"), value.decode("latin-1")
+            ours[key] = f"{ours[key]},{text}" if key in ours else text
         else:
             kept.append((name, value))
     return kept, ours

@@ -120,6 +120,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
             meter.refused(scope, skip)
 
     gates.identify = identify
+    gates.ensure = attachment.ensure
     app = host.proxy_app()
     if app.middleware_stack is None:
         app.middleware_stack = app.build_middleware_stack()

@@ -55,6 +55,8 @@ async def first_token(stream: Any) -> Any:
                 raise DeadStreamError(_words(chunk))  # noqa: TRY301  the stream is closed below, as for its own errors
             if word not in _PRELUDE or len(head) >= MAX_PRELUDE:
                 break
+        else:
+            raise DeadStreamError("the stream ended without an answer")  # noqa: TRY301
     except BaseException:
         await _close(stream)
         raise

@@ -9,10 +9,10 @@ from typing import Any
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.core.consent import Caller
-from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model
+from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model, twin
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
-from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.core.registry import Model, Registry
 
 log = logging.getLogger("litellm_registry_hook")
 
@@ -25,6 +25,7 @@ class Gates:
         self.registry = registry
         self.router: Any = None
         self.identify: Callable[[object], Caller] = caller_of
+        self.ensure: Callable[[], bool] = lambda: False
         self._index: Index | None = None
         self._size = -1
         self._checked: dict[str, tuple[Running, Seen]] = {}
@@ -75,6 +76,14 @@ class Gates:
         if not self._host_knows(name):
             return unknown(index, name)
         return self.foreign(name, ask)
+
+    def passed_through(self, name: str, ask: Ask) -> tuple[str, Refusal | None]:
+        """Gate a call with the proxy's own provider key: what to book it as, and why it is refused."""
+        for model in self.registry.models:
+            if model.metered and same_model(model.litellm_model, name):
+                skip = metered_skip(self.registry, model, ask)
+                return model.id, all_refused(model.id, None, (skip,)) if skip is not None else None
+        return name, self.foreign(name, ask)
 
     def foreign(self, name: str, ask: Ask) -> Refusal | None:
         """Gate a model that the registry does not know; None lets it through."""
@@ -136,26 +145,36 @@ class Gates:
             return owned[0][1]
         return candidates[0] if candidates else Seen("", "", model, api_base, "")
 
+    def secrets(self, target: Running) -> tuple[str, ...]:
+        """Return what of a deployment must not show in an answer: its key and its address."""
+        entry = host.live_deployment(self.router, target.id) or {}
+        params = entry.get("litellm_params") or {}
+        return tuple(str(params[key]) for key in ("api_key", "api_base") if params.get(key))
+
     def clear(self, seen: Seen, ask: Ask) -> Refusal | None:
         """Gate a concrete deployment that was chosen by somebody else; None lets it through."""
-        owner = match(self.registry, seen, host.environment())
-        if owner is None:
+        model = self._owner(seen)
+        if model is None:
             return self.foreign(seen.group or seen.model or "a call without a model", ask)
-        skip = metered_skip(self.registry, owner.model, ask)
-        return all_refused(owner.model.id, None, (skip,)) if skip is not None else None
+        skip = metered_skip(self.registry, model, ask)
+        return all_refused(model.id, None, (skip,)) if skip is not None else None
+
+    def _owner(self, seen: Seen) -> Model | None:
+        """Return the registry model of a deployment, also of a second entry that leads to a metered one."""
+        owner = match(self.registry, seen, host.environment())
+        return owner.model if owner is not None else twin(self.registry, seen.model, seen.api_base, host.environment())
 
     def metered_name(self, seen: Seen) -> str | None:
         """Name what a cleared call must be booked as; None for a free one."""
-        owner = match(self.registry, seen, host.environment())
-        if owner is not None:
-            return owner.model.id if owner.model.metered else None
+        model = self._owner(seen)
+        if model is not None:
+            return model.id if model.metered else None
         return (seen.group or seen.model or "a call without a model") if self.books_foreign else None
 
     def clear_probe(self, seen: Seen) -> Refusal | None:
         """Gate a call that no client asked for, such as a health check: only free models that are on anyway pass."""
-        owner = match(self.registry, seen, host.environment())
-        if owner is not None:
-            model = owner.model
+        model = self._owner(seen)
+        if model is not None:
             if not model.metered and model.lifecycle == "always-on" and not model.on_ollama:
                 return None
             why = (

@@ -123,6 +123,7 @@ class RegistryHandler(host.CustomLogger):
         if len(names) > 1:
             self._comma_list(names, plans)
             scope.listed = True
+            data["model"] = ",".join(dict.fromkeys(names))
             return data
         if scope.allow_metered:
             for skip in (skip for one in plans if one is not None for skip in one.skipped):
@@ -158,6 +159,9 @@ class RegistryHandler(host.CustomLogger):
         if kind in ENVELOPES:
             # The calls it makes come by here themselves.
             return kwargs
+        # The health loop may be faster than the first request.
+        if self.gates.router is None and not self.gates.ensure():
+            raise_refusal(refuse("gate_failed", "the registry is not attached to the proxy's router yet"))
         seen = self._seen(kwargs)
         probe = scope is None or getattr(auth, "key_alias", None) == host.HEALTH_CHECK_ALIAS
         if probe:
@@ -167,7 +171,9 @@ class RegistryHandler(host.CustomLogger):
             if not scope.hooked and auth is not None:
                 scope.caller = self.gates.identify(auth)
             refusal = self.gates.clear(seen, scope.ask())
-            metered = self.gates.metered_name(seen) if refusal is None and not isinstance(hop, Foreign) else None
+            # A foreign hop was booked by its name where such count as metered.
+            booked = isinstance(hop, Foreign) and self.gates.books_foreign
+            metered = self.gates.metered_name(seen) if refusal is None and not booked else None
             if metered is not None:
                 skip = await self.meter.admit(self.gates.registry, scope, metered)
                 refusal = all_refused(metered, None, (skip,)) if skip is not None else None
@@ -229,18 +235,14 @@ class RegistryHandler(host.CustomLogger):
         """Gate a call with the proxy's own provider key; LiteLLM sends it as it is, so this is the only look at it."""
         if not (auth.token or auth.api_key):
             raise_refusal(refuse("route_not_governed", "a pass-through route without authentication is closed"))
-        refusal = self.gates.foreign(name, scope.ask())
+        booked_as, refusal = self.gates.passed_through(name, scope.ask())
         if refusal is not None:
             raise_refusal(refusal)
-        await self._book(name, scope)
-
-    async def _book(self, name: str, scope: Scope) -> None:
-        """Book a call to a model that the registry does not know, where such count as metered."""
-        if not self.gates.books_foreign:
+        if booked_as == name and not self.gates.books_foreign:
             return
-        skip = await self.meter.admit(self.gates.registry, scope, name)
+        skip = await self.meter.admit(self.gates.registry, scope, booked_as)
         if skip is not None:
-            raise_refusal(all_refused(name, None, (skip,)))
+            raise_refusal(all_refused(booked_as, None, (skip,)))
 
     def _seen(self, kwargs: dict[str, Any]) -> Seen:
         """Find the router's deployment behind a call: by the id it carries, else by its model and address."""

@@ -71,6 +71,11 @@ MASTER_KEY_TOKEN = "litellm_proxy_master_key"  # noqa: S105  the literal that st
 HEALTH_CHECK_ALIAS = "litellm-internal-health-check"
 # "litellm.RateLimitError: RateLimitError: OpenAIException - …": the words after it are the upstream's.
 _PREFIX = re.compile(r"^(?:litellm\.\w+: )?(?:\w+: )?(?:\w+Exception - )?")
+MIN_SECRET = 4
+_ADDRESS = re.compile(
+    r"https?://[^\s'\"<>)\]]+|\bhost \S+:\d+ ssl:(?:<[^>]*>|\S+)(?: \[[^\]]*\])?|<ssl\.SSLContext[^>]*>"
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
+)
 _SECRET = re.compile(r"(?i)\b(sk-|bearer\s+|key[=:]\s*)[A-Za-z0-9_\-*.]{4,}")
 
 
@@ -221,7 +226,7 @@ def root_paths() -> tuple[str, ...]:
 def is_pass_through(path: str) -> bool:
     """Say whether the operator has made this path a pass-through endpoint; the pre-call hook sees each call of it.
 
-    LiteLLM's own provider routes (/bedrock, /azure, /vllm, …) count as registered too; not all of them come by the hook.
+    LiteLLM's own provider routes (/bedrock, /azure, /vllm) count as registered too; not all of them come by the hook.
     """
     if any(path.startswith(own) for own in LiteLLMRoutes.mapped_pass_through_routes.value):
         return False
@@ -253,13 +258,18 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
-def masked(text: str) -> str:
-    """Hide what looks like a key."""
+def masked(text: str, secrets: Iterable[str] = ()) -> str:
+    """Hide keys, addresses inside the house, and everything from a traceback on."""
+    text = text.partition("Traceback (most recent call last)")[0].rstrip()
+    for secret in secrets:
+        if len(secret) >= MIN_SECRET:
+            text = text.replace(secret, "***")
+    text = _ADDRESS.sub("***", text)
     return _SECRET.sub(r"\1***", text)
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Translate an exception of an attempt.
+def failure_of(error: BaseException, secrets: Iterable[str] = ()) -> Failure:
+    """Translate an exception of an attempt; `secrets` are masked in its words.
 
     LiteLLM maps a refused connection to a 500 and a timeout to a 408; both are no answer for the walk.
     """
@@ -273,7 +283,8 @@ def failure_of(error: BaseException) -> Failure:
         or getattr(error, "headers", None)
         or {}
     )
-    text = masked(_words_of(str(getattr(error, "message", None) or getattr(error, "detail", None) or error)))
+    said = getattr(error, "message", None) or getattr(error, "detail", None) or error
+    text = masked(_words_of(str(said)), secrets)
     return Failure(
         status=status if isinstance(status, int) else 0,
         text=text,

@@ -62,7 +62,7 @@ class Strategy(host.CustomRoutingStrategyBase):
 
     def _ours(self, model: str, request_kwargs: dict[str, Any] | None) -> dict[str, Any] | None:
         hop = HOP.get()
-        if isinstance(hop, Running):
+        if isinstance(hop, Running) and model == hop.model.id:
             return self._live(hop)
         if isinstance(hop, Foreign):
             return None

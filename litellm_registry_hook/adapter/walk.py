@@ -44,11 +44,11 @@ class Walk:
             RefusedError: nobody may, or could, serve it.
 
         """
-        if HOP.get() is not None:
+        name, hop = str(kwargs.get("model") or ""), HOP.get()
+        if isinstance(hop, Foreign) or (hop is not None and name == hop.model.id):
             # A call of LiteLLM's own inside an attempt; the deployment hook decides it.
             return await self.original(*args, **kwargs)
         scope = SCOPE.get() or Scope(Route("model"), {})
-        name = str(kwargs.get("model") or "")
         found = scope.plans.get(name)
         if found is None:
             found = self._late(scope, name, kwargs)
@@ -61,7 +61,7 @@ class Walk:
         return await self._attempts(scope, found, args, kwargs)
 
     def _late(self, scope: Scope, name: str, kwargs: dict[str, Any]) -> Plan | None:
-        """Decide a call whose name the pre-call hook did not see: a comma list's part, /queue, rag, a mirror."""
+        """Decide a call whose name the pre-call hook did not see: a comma list's part, rag, a mirror."""
         if not scope.hooked:
             scope.caller = self.gates.identify(auth_in(kwargs))
             consent = take_consent(kwargs, scope.headers.get("x-registry-allow-metered"))
@@ -110,7 +110,7 @@ class Walk:
             except RefusedError:
                 raise
             except Exception as caught:
-                failure = host.failure_of(caught)
+                failure = host.failure_of(caught, self.gates.secrets(target))
                 if not try_next(failure):
                     scope.skipped = in_pool_order(found, failed, last=target.model.id)
                     raise

@@ -47,7 +47,7 @@ def try_next(failure: Failure) -> bool:
     """
     if failure.context_overflow or failure.status in NEXT_STATUSES:
         return True
-    if failure.status == 0 or failure.status >= 500:  # noqa: PLR2004
+    if failure.status < 400 or failure.status >= 500:  # noqa: PLR2004
         return True
     if failure.status == 400:  # noqa: PLR2004
         return SPENT_WORDS.search(failure.text) is not None

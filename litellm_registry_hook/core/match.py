@@ -71,6 +71,14 @@ def match(registry: Registry, seen: Seen, env: Mapping[str, str]) -> Running | N
     return None if base is None else Running(seen.id, model, base)
 
 
+def twin(registry: Registry, model: str, api_base: str, env: Mapping[str, str]) -> Model | None:
+    """Return the metered registry model that a foreign call really goes to: same model, same address."""
+    for one in registry.models:
+        if one.metered and same_model(one.litellm_model, model) and place_of(one, api_base, env) is not None:
+            return one
+    return None
+
+
 def match_all(registry: Registry, seen: Iterable[Seen], env: Mapping[str, str]) -> list[Running]:
     """Return every deployment that is the registry's own."""
     return [found for one in seen if (found := match(registry, one, env)) is not None]

@@ -15,6 +15,7 @@ from typing import Final
 from litellm_registry_hook.core.consent import Caller, grant_for
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.registry import Model, Registry
+from litellm_registry_hook.core.sanitise import shown
 
 NOT_IN_PROXY: Final = "it is not in the proxy's model_list; run generate-litellm-config and restart the proxy"
 
@@ -230,7 +231,7 @@ def _quoted(name: str) -> str:
 def unknown(index: Index, name: str) -> Refusal:
     """Refuse a name that neither the registry nor the proxy knows."""
     tiers = ", ".join(index.registry.routing.tiers) or "none"
-    return refuse("unknown_model", f"no tier, alias or model is called {name!r}; the tiers are: {tiers}")
+    return refuse("unknown_model", f"no tier, alias or model is called {shown(name)}; the tiers are: {tiers}")
 
 
 def join(plans: Sequence[Plan]) -> Plan:

@@ -50,7 +50,6 @@ _MODEL: Final = (
     r"(?:/v1)?/audio/(?:speech|transcriptions)",
     r"/(?:engines|openai/deployments)/.+/(?:chat/completions|completions|embeddings|images/generations|images/edits)",
     r"/cursor/chat/completions",
-    r"/queue/chat/completions",
     r"(?:/openai/v1|/v1)?/responses(?:/compact|/input_tokens)?",
     r"(?:/v1|/v2)?/rerank",
     r"(?:/openai/v1|/v1)?/realtime(?:/(?:client_secrets|calls|transcription_sessions))?",

@@ -15,6 +15,7 @@ from litellm_registry_hook.core.refusal import Refusal, refuse
 HEADER_CONSENT: Final = "x-registry-allow-metered"
 HEADER_WAIT: Final = "x-registry-wait"
 CONSENT_KEY: Final = "allow_metered"
+MAX_SHOWN: Final = 120
 HEADER_PREFIX: Final = "x-registry-"
 _YES: Final = frozenset({"true", "1"})
 _NO: Final = frozenset({"false", "0", ""})
@@ -53,6 +54,8 @@ DROPPED: Final = frozenset(
         "output_cost_per_second",
         "cost_per_query",
         "cache_key",
+        "models",
+        "route",
         "litellm_params",
     }
 )
@@ -114,7 +117,7 @@ def take_consent(data: MutableMapping[str, Any], header: str | None) -> bool | R
     for where, value in found:
         word = read_consent(value)
         if word is None:
-            return refuse("bad_consent", f"{where} must be true or false, not {value!r}")
+            return refuse("bad_consent", f"{where} must be true or false, not {shown(value)}")
         consent = consent or word
     return consent
 
@@ -174,10 +177,16 @@ def take_fallbacks(data: MutableMapping[str, Any], known: Callable[[str], bool])
             if not isinstance(entry, str) or not known(entry):
                 return refuse(
                     "bad_fallbacks",
-                    f"{key} takes names of tiers, aliases or models of the registry, not {entry!r}",
+                    f"{key} takes names of tiers, aliases or models of the registry, not {shown(entry)}",
                 )
             names.append(entry)
     return tuple(names)
+
+
+def shown(value: object) -> str:
+    """Quote what a client sent, cut to a length for an error message."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
 
 
 def split_names(model: str) -> tuple[str, ...]:

@@ -20,7 +20,11 @@ MAKERS = {"Finding", "Problem", "whole", "issue"}
 
 def codes_in_code() -> set[str]:
     """Return every code that a problem of the registry file can have."""
-    files = [*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "edges").glob("yaml_*.py"), PACKAGE / "edges/registry_file.py"]
+    files = [
+        *(PACKAGE / "core").rglob("*.py"),
+        *(PACKAGE / "edges").glob("yaml_*.py"),
+        PACKAGE / "edges/registry_file.py",
+    ]
     found = set()
     for path in files:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

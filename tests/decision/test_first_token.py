@@ -131,9 +131,10 @@ async def test_what_the_stream_raises_comes_through_and_closes_it():
     assert source.closed
 
 
-async def test_an_empty_stream_stays_empty():
-    """A stream without a chunk is handed back."""
-    assert await drain(await first_token(Stream())) == []
+async def test_an_empty_stream_is_dead():
+    """A stream that ends before a token has answered nothing, and the next member may."""
+    with pytest.raises(DeadStreamError, match="ended without an answer"):
+        await first_token(Stream())
 
 
 async def test_an_answer_that_is_no_stream_is_handed_back():

@@ -11,7 +11,7 @@ MODEL = [
     "/v1/completions", "/v1/embeddings", "/v1/moderations", "/v1/ocr", "/v1/images/generations", "/v1/images/edits",
     "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/responses", "/openai/v1/responses", "/v1/responses/compact",
     "/v1/rerank", "/v2/rerank", "/rerank", "/v1/realtime/client_secrets", "/v1/realtime/calls", "/v1/rag/query",
-    "/queue/chat/completions", "/cursor/chat/completions", "/v1/videos", "/v1beta/interactions", "/mcp", "/mcp/github",
+    "/cursor/chat/completions", "/v1/videos", "/v1beta/interactions", "/mcp", "/mcp/github",
     "/mcp-rest/tools/call", "/toolset/x/mcp",
 ]  # fmt: skip
 

@@ -174,7 +174,9 @@ def test_no_secret_and_no_control_character(audit, house: House) -> None:
         house.state_file,
         [
             AuditRecord(START, "granted", "a", SHORT, "paid-fallback", who="ops", note=f"for {KEY}"),
-            AuditRecord(START, "refused", "a", SHORT, f"{KEY}\x1b[31m\nforged line", "large", "req", code="unlisted_model"),
+            AuditRecord(
+                START, "refused", "a", SHORT, f"{KEY}\x1b[31m\nforged line", "large", "req", code="unlisted_model"
+            ),
         ],
     )
 

@@ -17,7 +17,13 @@ from litellm_registry_hook.core.doctor_config import PASS_THROUGH_KEYS
 
 CONFIGS = ROOT / "tests/configs"
 NEW_KEY = "make a new one: python3 -c 'import secrets; print(\"sk-\" + secrets.token_urlsafe(32))'"
-SECRETS = ["sk-in-the-params-123456", "sk-in-the-env-section-1234", "hunter2-in-a-header", "sk-weak", "pass-through-secret"]
+SECRETS = [
+    "sk-in-the-params-123456",
+    "sk-in-the-env-section-1234",
+    "hunter2-in-a-header",
+    "sk-weak",
+    "pass-through-secret",
+]
 
 
 @pytest.fixture
@@ -36,7 +42,9 @@ def doctor(house: House, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     return call
 
 
-def test_the_shipped_files_are_clean(doctor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shipped_files_are_clean(
+    doctor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The shipped registry and config, byte for byte, with a strong admin key and no provider key: nothing."""
     for name in ("model-registry.yaml", "litellm-config.yaml"):
         shutil.copy(ROOT / name, Path.cwd() / name)
@@ -50,7 +58,9 @@ def test_the_shipped_files_are_clean(doctor, monkeypatch: pytest.MonkeyPatch, ca
 def test_findings_as_text(doctor, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gravest come first, each with file, line, severity, code and place, and how to close it below."""
     monkeypatch.setenv("LITELLM_MASTER_KEY", "sk-1234")
-    house.write({"routing": {"mode": "observe", "metered_opt_in": ["agent:torgash"]}}, {"assistant_settings": {"a": "b"}})
+    house.write(
+        {"routing": {"mode": "observe", "metered_opt_in": ["agent:torgash"]}}, {"assistant_settings": {"a": "b"}}
+    )
     house.add_entries({"model_name": "*", "litellm_params": {"model": "openai/*"}})
 
     assert doctor() == (
@@ -102,7 +112,9 @@ def test_findings_as_json(doctor, house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted(one for one in (CONFIGS / "corpus").iterdir() if one.suffix in {".yaml", ".json"}), ids=lambda p: p.name
+    "path",
+    sorted(one for one in (CONFIGS / "corpus").iterdir() if one.suffix in {".yaml", ".json"}),
+    ids=lambda p: p.name,
 )
 def test_odd_configs_are_looked_into(doctor, path: Path) -> None:
     """Whatever a config looks like, the answer is findings of known codes, never a traceback."""
@@ -111,7 +123,9 @@ def test_odd_configs_are_looked_into(doctor, path: Path) -> None:
     assert (code, err) == (1, "")
     found = json.loads(out)["findings"]
     assert {one["code"] for one in found} <= set(CODES)
-    assert "callback_missing" in {one["code"] for one in found} or "proxy_handler_instance" in path.read_text("utf-8-sig")
+    assert "callback_missing" in {one["code"] for one in found} or "proxy_handler_instance" in path.read_text(
+        "utf-8-sig"
+    )
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "refused").glob("*.yaml")), ids=lambda path: path.name)
@@ -141,7 +155,12 @@ def test_no_secret_is_printed(doctor, house: House, monkeypatch: pytest.MonkeyPa
     """Keys in config, environment and registry are in no finding, whatever the findings are about."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS[0])
     monkeypatch.setenv("LITELLM_MASTER_KEY", SECRETS[3])
-    end = {"path": "/x", "target": "https://u:pass-through-secret@x.example", "headers": {"Authorization": SECRETS[2]}, "auth": False}
+    end = {
+        "path": "/x",
+        "target": "https://u:pass-through-secret@x.example",
+        "headers": {"Authorization": SECRETS[2]},
+        "auth": False,
+    }
     house.write(
         {},
         {
@@ -151,7 +170,9 @@ def test_no_secret_is_printed(doctor, house: House, monkeypatch: pytest.MonkeyPa
     )
     text = house.config_file.read_text().replace("os.environ/KIMI_API_KEY", SECRETS[0])
     house.config_file.write_text(text)
-    house.add_entries({"model_name": "*", "litellm_params": {"model": "x", "api_key": SECRETS[0], "use_in_pass_through": True}})
+    house.add_entries(
+        {"model_name": "*", "litellm_params": {"model": "x", "api_key": SECRETS[0], "use_in_pass_through": True}}
+    )
 
     shown = [doctor(), doctor("--json")]
 

@@ -22,7 +22,10 @@ from litellm_registry_hook.edges.store.database import Database
 
 TOKEN = "sha256:" + "a" * 64
 OURS = {
-    "general_settings": {"custom_auth": "litellm_registry_hook.user_api_key_auth", "custom_auth_run_common_checks": True},
+    "general_settings": {
+        "custom_auth": "litellm_registry_hook.user_api_key_auth",
+        "custom_auth_run_common_checks": True,
+    },
     "litellm_settings": {"enable_post_custom_auth_checks": True},
 }
 THEIRS = {
@@ -242,7 +245,9 @@ def test_each_finding_of_an_entry(house: House, name: str) -> None:
 
 def test_two_deployments_with_one_id(house: House) -> None:
     """An id that two entries carry is named at the second, in an included file too."""
-    house.add_entries({"model_name": "x", "model_info": {"id": "one"}}, {"model_name": "y", "model_info": {"id": "one"}})
+    house.add_entries(
+        {"model_name": "x", "model_info": {"id": "one"}}, {"model_name": "y", "model_info": {"id": "one"}}
+    )
     house.include("more.yaml", {"model_list": [{"model_name": "z", "model_info": {"id": "one"}}]})
 
     assert [(one.code, one.path, one.message) for one in house.findings()] == [

@@ -35,7 +35,9 @@ def test_moments(text: str, expected: str) -> None:
     assert read_since(text, NOW).isoformat() == expected
 
 
-@pytest.mark.parametrize("text", ["", "7", "d7", "7y", "-7d", "yesterday", "2026-13-01", "2026-11-30T25:00", "24:00", "20261130"])
+@pytest.mark.parametrize(
+    "text", ["", "7", "d7", "7y", "-7d", "yesterday", "2026-13-01", "2026-11-30T25:00", "24:00", "20261130"]
+)
 def test_what_is_no_moment(text: str) -> None:
     """Anything else is an error that says what to write or what is wrong."""
     with pytest.raises(ValueError, match=r"is no moment|must be in"):

@@ -77,14 +77,17 @@ def post(path: str, body: Any) -> Send:
 
 BODY = {"model": "small", "messages": MESSAGES}
 UNLISTED = {"no_consent": "unlisted_model", "not_opted": "unlisted_model"}
-CLOSED = {"no_consent": "route_not_governed", "not_opted": "route_not_governed", "served": "route_not_governed", "calls": 0}
+CLOSED = {
+    "no_consent": "route_not_governed",
+    "not_opted": "route_not_governed",
+    "served": "route_not_governed",
+    "calls": 0,
+}
 ALL_DOWN = {"no_consent": "model_unavailable", "not_opted": "model_unavailable", "broken": ("kimi", "mid")}
 SMALL_DOWN = {"no_consent": "model_unavailable", "not_opted": "model_unavailable", "broken": ("ollama",)}
 SPOOF = {"user_api_key_hash": "0" * 64, "user_api_key_alias": "opted", "user_api_key_auth": {"token": "0" * 64}}
 BAD = {"no_consent": "bad_fallbacks", "not_opted": "bad_fallbacks", "served": "bad_fallbacks", "calls": 0}
 
-# LiteLLM hands a /queue request to the router without the authenticated object, so nobody is opted in there.
-UNKNOWN_CALLER = {"route: queue": {"both": (NOT_OPTED, 0)}}
 # Families whose form helper sends its own key are not asked here; test_families covers them without consent.
 FORMS = {"image edits", "transcription"}
 ROWS: dict[str, Row] = {
@@ -109,6 +112,7 @@ ROWS: dict[str, Row] = {
     "lever: spoofed metadata": Row(chat("paid-fallback", metadata=dict(SPOOF), litellm_metadata=dict(SPOOF))),
     "lever: foreign model": Row(chat("gpt-foreign"), **UNLISTED),
     "lever: wildcard": Row(chat("wild/anything"), **UNLISTED),
+    "closed: queue": Row(post("/queue/chat/completions", BODY | {"model": "paid-fallback", "priority": 1}), **CLOSED),
     "closed: assistants": Row(post("/v1/assistants", {"model": "paid-fallback"}), **CLOSED),
     "closed: threads": Row(post("/v1/threads/t/runs", {"model": "paid-fallback"}), **CLOSED),
     "closed: batches": Row(post("/v1/batches", {"model": "paid-fallback"}), **CLOSED),
@@ -182,7 +186,13 @@ def registry_with_grants(registry: dict[str, Any], who: Who, token: Callable[[st
         {"key": "other", "token": token(who.other), "models": ["other-paid"]},
         {"key": "expired", "token": token(who.expired), "expires": "2020-01-01"},
     ]
-    registry["models"].append({**registry["models"][-1], "id": "other-paid", "litellm": {**registry["models"][-1]["litellm"], "model": "openai/other-up"}})
+    registry["models"].append(
+        {
+            **registry["models"][-1],
+            "id": "other-paid",
+            "litellm": {**registry["models"][-1]["litellm"], "model": "openai/other-up"},
+        }
+    )
     return registry
 
 

@@ -131,15 +131,23 @@ class Proxy:
                 continue
         self.process.wait(10)
 
-    def post(self, path: str, body: Any = None, *, key: str = PLAIN, headers: Mapping[str, str] | None = None, **kw: Any) -> httpx.Response:
+    def post(
+        self, path: str, body: Any = None, *, key: str = PLAIN, headers: Mapping[str, str] | None = None, **kw: Any
+    ) -> httpx.Response:
         return httpx.post(
-            f"{self.url}{path}", json=body, headers={"Authorization": f"Bearer {key}", **(headers or {})}, timeout=60, **kw
+            f"{self.url}{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {key}", **(headers or {})},
+            timeout=60,
+            **kw,
         )
 
     def get(self, path: str, *, key: str = PLAIN, **kw: Any) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=60, **kw)
 
-    def chat(self, model: str, *, key: str = PLAIN, headers: Mapping[str, str] | None = None, **body: Any) -> httpx.Response:
+    def chat(
+        self, model: str, *, key: str = PLAIN, headers: Mapping[str, str] | None = None, **body: Any
+    ) -> httpx.Response:
         return self.post(
             "/v1/chat/completions",
             {"model": model, "messages": [{"role": "user", "content": "hi"}], **body},

@@ -16,7 +16,9 @@ def token(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
 
 
-def chat_model(id: str, base: str, *, metered: bool = False, lifecycle: str = "always-on", **more: Any) -> dict[str, Any]:
+def chat_model(
+    id: str, base: str, *, metered: bool = False, lifecycle: str = "always-on", **more: Any
+) -> dict[str, Any]:
     return {
         "id": id, "role": "chat", "lifecycle": lifecycle, "metered": metered,
         "litellm": {"model": f"openai/{id}-up", "api_base": base, "api_key": "dummy"}, **more,
@@ -67,7 +69,13 @@ def registry_for(up: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def config_for(registry: dict[str, Any], *, foreign: list[dict[str, Any]] | None = None, general: dict[str, Any] | None = None, router: dict[str, Any] | None = None) -> dict[str, Any]:
+def config_for(
+    registry: dict[str, Any],
+    *,
+    foreign: list[dict[str, Any]] | None = None,
+    general: dict[str, Any] | None = None,
+    router: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """What the generator would write, in short form."""
     parsed = Registry.model_validate(copy.deepcopy(registry))
     entries: list[dict[str, Any]] = []

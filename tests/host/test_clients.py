@@ -21,7 +21,10 @@ def client(proxy: Proxy):
 
 def test_sync_chat(client: openai.OpenAI, ups: dict[str, Upstream]) -> None:
     """The sync client gets its tier's answer."""
-    assert client.chat.completions.create(model="large", messages=MESSAGES).choices[0].message.content == "answer from kimi"
+    assert (
+        client.chat.completions.create(model="large", messages=MESSAGES).choices[0].message.content
+        == "answer from kimi"
+    )
 
 
 def test_sync_stream(client: openai.OpenAI, ups: dict[str, Upstream]) -> None:

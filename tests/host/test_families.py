@@ -19,7 +19,9 @@ PNG = {"image": ("a.png", b"\x89PNG")}
 
 
 def form(proxy: Proxy, path: str, data: dict[str, str], files: Any) -> httpx.Response:
-    return httpx.post(proxy.url + path, data=data, files=files, headers={"Authorization": f"Bearer {PLAIN}"}, timeout=60)
+    return httpx.post(
+        proxy.url + path, data=data, files=files, headers={"Authorization": f"Bearer {PLAIN}"}, timeout=60
+    )
 
 
 def chat_text(body: Any) -> str:
@@ -46,9 +48,15 @@ Call = Callable[[Proxy, str], httpx.Response]
 Read = Callable[[httpx.Response], str]
 LARGE: dict[str, tuple[Call, Read]] = {
     "chat": (lambda p, m: p.chat(m), lambda r: chat_text(r.json())),
-    "chat without /v1": (lambda p, m: p.post("/chat/completions", {"model": m, "messages": MESSAGES}), lambda r: chat_text(r.json())),
+    "chat without /v1": (
+        lambda p, m: p.post("/chat/completions", {"model": m, "messages": MESSAGES}),
+        lambda r: chat_text(r.json()),
+    ),
     "chat stream": (lambda p, m: p.chat(m, stream=True), sse),
-    "completions": (lambda p, m: p.post("/v1/completions", {"model": m, "prompt": "hi"}), lambda r: str(r.json()["choices"][0]["text"])),
+    "completions": (
+        lambda p, m: p.post("/v1/completions", {"model": m, "prompt": "hi"}),
+        lambda r: str(r.json()["choices"][0]["text"]),
+    ),
     "completions stream": (lambda p, m: p.post("/v1/completions", {"model": m, "prompt": "hi", "stream": True}), sse),
     "responses": (
         lambda p, m: p.post("/v1/responses", {"model": m, "input": "hi"}),
@@ -63,7 +71,10 @@ LARGE: dict[str, tuple[Call, Read]] = {
         lambda p, m: p.post("/v1/messages", {"model": m, "max_tokens": 9, "messages": MESSAGES, "stream": True}),
         sse,
     ),
-    "engines": (lambda p, m: p.post(f"/engines/{m}/chat/completions", {"messages": MESSAGES}), lambda r: chat_text(r.json())),
+    "engines": (
+        lambda p, m: p.post(f"/engines/{m}/chat/completions", {"messages": MESSAGES}),
+        lambda r: chat_text(r.json()),
+    ),
     "engines over body": (
         lambda p, m: p.post(f"/engines/{m}/chat/completions", {"model": "small", "messages": MESSAGES}),
         lambda r: chat_text(r.json()),
@@ -81,11 +92,10 @@ LARGE: dict[str, tuple[Call, Read]] = {
         lambda r: str(r.json()["candidates"][0]["content"]["parts"][0]["text"]),
     ),
     "gemini stream": (lambda p, m: p.post(f"/v1beta/models/{m}:streamGenerateContent", {"contents": CONTENTS}), sse),
-    "queue": (
-        lambda p, m: p.post("/queue/chat/completions", {"model": m, "messages": MESSAGES, "priority": 1}),
+    "cursor": (
+        lambda p, m: p.post("/cursor/chat/completions", {"model": m, "messages": MESSAGES}),
         lambda r: chat_text(r.json()),
     ),
-    "cursor": (lambda p, m: p.post("/cursor/chat/completions", {"model": m, "messages": MESSAGES}), lambda r: chat_text(r.json())),
     "images": (
         lambda p, m: p.post("/v1/images/generations", {"model": m, "prompt": "x"}),
         lambda r: str(r.json()["data"][0]["revised_prompt"]),
@@ -98,7 +108,10 @@ LARGE: dict[str, tuple[Call, Read]] = {
         lambda p, m: p.post("/v1/audio/speech", {"model": m, "input": "x", "voice": "alloy"}),
         lambda r: r.text.replace("audio", "answer"),
     ),
-    "transcription": (lambda p, m: form(p, "/v1/audio/transcriptions", {"model": m}, WAV), lambda r: str(r.json()["text"])),
+    "transcription": (
+        lambda p, m: form(p, "/v1/audio/transcriptions", {"model": m}, WAV),
+        lambda r: str(r.json()["text"]),
+    ),
     "moderation": (
         lambda p, m: p.post("/v1/moderations", {"model": m, "input": "x"}),
         lambda r: "answer from " + str(r.json()["id"]).removeprefix("modr-"),
@@ -138,7 +151,9 @@ def test_failing_member_hands_over_to_the_next(proxy: Proxy, ups: dict[str, Upst
 
 
 @pytest.mark.parametrize("family", STREAMS)
-def test_stream_that_dies_before_its_first_token_is_replaced(proxy: Proxy, ups: dict[str, Upstream], family: str) -> None:
+def test_stream_that_dies_before_its_first_token_is_replaced(
+    proxy: Proxy, ups: dict[str, Upstream], family: str
+) -> None:
     """A stream that breaks before the first token is served whole by the next member."""
     call, read = LARGE[family]
     ups["kimi"].break_stream(0)

@@ -16,7 +16,9 @@ SPOOF = {"user_api_key_hash": "0" * 64, "user_api_key_alias": "opted", "user_api
 
 def outcome(response: Any) -> tuple[int, str | None]:
     body = response.json()
-    return response.status_code, body["error"]["code"] if response.status_code >= 400 else response.headers.get("x-registry-model")
+    return response.status_code, body["error"]["code"] if response.status_code >= 400 else response.headers.get(
+        "x-registry-model"
+    )
 
 
 NO_CONSENT = (403, "metered_consent_missing")
@@ -93,7 +95,9 @@ def test_named_fallbacks_are_gated_one_by_one(proxy: Proxy, ups: dict[str, Upstr
     response = proxy.chat("small", fallbacks=["paid-fallback", "big"])
 
     assert outcome(response) == (200, "kimi")
-    assert response.headers["x-registry-skipped"] == "local-small=model_unavailable, paid-fallback=metered_consent_missing"
+    assert (
+        response.headers["x-registry-skipped"] == "local-small=model_unavailable, paid-fallback=metered_consent_missing"
+    )
 
 
 def test_comma_list_serves_each_of_its_names(proxy: Proxy, ups: dict[str, Upstream]) -> None:
@@ -102,7 +106,10 @@ def test_comma_list_serves_each_of_its_names(proxy: Proxy, ups: dict[str, Upstre
 
     response = proxy.chat("large,small")
 
-    assert [one["choices"][0]["message"]["content"] for one in response.json()] == ["answer from mid", "answer from ollama"]
+    assert [one["choices"][0]["message"]["content"] for one in response.json()] == [
+        "answer from mid",
+        "answer from ollama",
+    ]
     assert sorted(response.headers["x-registry-model"].split(", ")) == ["local-small", "mid"]
 
 
@@ -140,7 +147,9 @@ def test_status_that_is_final(proxy: Proxy, ups: dict[str, Upstream], status: in
 
 def test_quota_answer_moves_on(proxy: Proxy, ups: dict[str, Upstream]) -> None:
     """A 403 that speaks of a used-up quota hands over to the next member."""
-    ups["kimi"].fail(403, {"error": {"message": "usage limit exceeded for this billing cycle", "type": "access_terminated"}})
+    ups["kimi"].fail(
+        403, {"error": {"message": "usage limit exceeded for this billing cycle", "type": "access_terminated"}}
+    )
 
     assert outcome(proxy.chat("large")) == (200, "mid")
 
@@ -175,7 +184,9 @@ def test_consent_of_the_key_alone(proxy: Proxy, ups: dict[str, Upstream]) -> Non
 
 @pytest.mark.pays
 @pytest.mark.parametrize(
-    "how", [{"headers": CONSENT}, {"allow_metered": True}, {"metadata": {"allow_metered": "1"}}], ids=["header", "body", "metadata"]
+    "how",
+    [{"headers": CONSENT}, {"allow_metered": True}, {"metadata": {"allow_metered": "1"}}],
+    ids=["header", "body", "metadata"],
 )
 def test_each_way_to_consent(proxy: Proxy, ups: dict[str, Upstream], how: dict[str, Any]) -> None:
     """Any one of the three forms of consent suffices for an opted-in key, and none is sent upstream."""
@@ -237,7 +248,9 @@ def test_health_calls_no_model(proxy: Proxy, ups: dict[str, Upstream]) -> None:
 
 def test_runner_options_of_the_client_are_dropped(proxy: Proxy, ups: dict[str, Upstream]) -> None:
     """A client's keep_alive and runner options do not reach Ollama; sampling options do."""
-    proxy.chat("small", keep_alive=0, num_ctx=99999, options={"num_gpu": 1}, extra_body={"keep_alive": 0}, temperature=0.1)
+    proxy.chat(
+        "small", keep_alive=0, num_ctx=99999, options={"num_gpu": 1}, extra_body={"keep_alive": 0}, temperature=0.1
+    )
 
     [call] = ups["ollama"].generating_calls
     assert call.json == {

@@ -81,7 +81,9 @@ def test_edits_are_in_force_in_every_worker(ups: dict[str, Upstream], tmp_path: 
 def test_cap_counts_across_workers(ups: dict[str, Upstream], tmp_path: Path) -> None:
     """A grant of five calls a day lets five of forty concurrent requests through two workers, and then says until when."""
     registry = registry_for(ups)
-    registry["routing"]["metered_opt_in"] = [{"key": "opted", "token": token(OPTED), "max_calls": 5, "models": ["paid-fallback"]}]
+    registry["routing"]["metered_opt_in"] = [
+        {"key": "opted", "token": token(OPTED), "max_calls": 5, "models": ["paid-fallback"]}
+    ]
     folder = write_folder(tmp_path, registry, config_for(registry))
     with Proxy(folder, workers=2) as proxy, ThreadPoolExecutor(8) as pool:
         codes = list(pool.map(lambda _: code(proxy.chat("paid-fallback", key=OPTED, headers=CONSENT)), range(40)))

@@ -96,11 +96,16 @@ FOREIGN = [
 def test_unlisted_models_and_host_aliases(ups: dict[str, Upstream], tmp_path: Path) -> None:
     """What the registry does not know counts as metered, by name, wildcard, or an alias that leads to a paid model."""
     registry = registry_for(ups)
-    foreign = [{**one, "litellm_params": {**one["litellm_params"], "api_base": ups["paid"].openai_base}} for one in FOREIGN]
-    config = config_for(registry, foreign=foreign, router={"model_group_alias": {"cheap": "paid-fallback", "tiny": "local-small"}})
+    foreign = [
+        {**one, "litellm_params": {**one["litellm_params"], "api_base": ups["paid"].openai_base}} for one in FOREIGN
+    ]
+    config = config_for(
+        registry, foreign=foreign, router={"model_group_alias": {"cheap": "paid-fallback", "tiny": "local-small"}}
+    )
     with Proxy(write_folder(tmp_path, registry, config)) as proxy:
         codes = {
-            name: proxy.chat(name).json().get("error", {}).get("code") for name in ("gpt-foreign", "wild/x", "cheap", "tiny")
+            name: proxy.chat(name).json().get("error", {}).get("code")
+            for name in ("gpt-foreign", "wild/x", "cheap", "tiny")
         }
 
     assert codes == {
@@ -112,9 +117,16 @@ def test_host_fallbacks_stop_at_the_gate(ups: dict[str, Upstream], tmp_path: Pat
     """LiteLLM's own fallbacks of a foreign model end where they would reach a paid registry model."""
     registry = registry_for(ups)
     registry["routing"]["unlisted_models"] = "allow"
-    foreign = [{"model_name": "free", "litellm_params": {"model": "openai/free", "api_key": "x", "api_base": ups["mid"].openai_base}}]
+    foreign = [
+        {
+            "model_name": "free",
+            "litellm_params": {"model": "openai/free", "api_key": "x", "api_base": ups["mid"].openai_base},
+        }
+    ]
     config = config_for(
-        registry, foreign=foreign, router={"fallbacks": [{"free": ["paid-fallback"]}], "default_fallbacks": ["paid-fallback"], "num_retries": 0}
+        registry,
+        foreign=foreign,
+        router={"fallbacks": [{"free": ["paid-fallback"]}], "default_fallbacks": ["paid-fallback"], "num_retries": 0},
     )
     with Proxy(write_folder(tmp_path, registry, config)) as proxy:
         healthy = proxy.chat("free")
@@ -153,7 +165,12 @@ def test_observe_serves_and_logs(ups: dict[str, Upstream], tmp_path: Path) -> No
     """In observe mode foreign models and unknown routes go on and are logged; metered registry models stay closed."""
     registry = registry_for(ups)
     registry["routing"]["mode"] = "observe"
-    foreign = [{"model_name": "free", "litellm_params": {"model": "openai/free", "api_key": "x", "api_base": ups["mid"].openai_base}}]
+    foreign = [
+        {
+            "model_name": "free",
+            "litellm_params": {"model": "openai/free", "api_key": "x", "api_base": ups["mid"].openai_base},
+        }
+    ]
     with Proxy(write_folder(tmp_path, registry, config_for(registry, foreign=foreign))) as proxy:
         served, paid, route = proxy.chat("free"), proxy.chat("paid-fallback"), proxy.get("/v1/vector_stores/x")
         log = proxy.log
@@ -168,15 +185,17 @@ def test_a_changed_routing_strategy_does_not_detach(ups: dict[str, Upstream], tm
     """Whatever routing_strategy the config names, the pool order is ours."""
     registry = registry_for(ups)
     for strategy in ("usage-based-routing", "least-busy"):
-        folder = write_folder(tmp_path / strategy, registry, config_for(registry, router={"routing_strategy": strategy}))
+        folder = write_folder(
+            tmp_path / strategy, registry, config_for(registry, router={"routing_strategy": strategy})
+        )
         with Proxy(folder) as proxy:
             assert proxy.chat("large").headers["x-registry-model"] == "kimi"
             assert proxy.chat("paid-fallback@0").status_code == 403
 
 
-
-
-PROVIDER_KEYS = {name: "sk-provider" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "COHERE_API_KEY", "GEMINI_API_KEY")}
+PROVIDER_KEYS = {
+    name: "sk-provider" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "COHERE_API_KEY", "GEMINI_API_KEY")
+}
 PASS_THROUGH = {
     "/openai/v1/chat/completions": {"model": "gpt-5", "messages": []},
     "/openai_passthrough/v1/chat/completions": {"model": "gpt-5", "messages": []},
@@ -192,11 +211,14 @@ def test_pass_through_counts_as_metered(ups: dict[str, Upstream], tmp_path: Path
     env = PROVIDER_KEYS | {"OPENAI_API_BASE": ups["paid"].openai_base}
     with Proxy(write_folder(tmp_path, registry, config_for(registry)), env=env) as proxy:
         codes = {
-            path: proxy.post(path, body, headers={"x-goog-api-key": PLAIN}).json() for path, body in PASS_THROUGH.items()
+            path: proxy.post(path, body, headers={"x-goog-api-key": PLAIN}).json()
+            for path, body in PASS_THROUGH.items()
         }
         without_model = proxy.post("/v1/moderations", {"input": "x"}).json()
 
-    assert {path: body["error"]["code"] for path, body in codes.items()} == dict.fromkeys(PASS_THROUGH, "unlisted_model")
+    assert {path: body["error"]["code"] for path, body in codes.items()} == dict.fromkeys(
+        PASS_THROUGH, "unlisted_model"
+    )
     assert codes["/anthropic/v1/messages"]["type"] == "error"
     # LiteLLM fills in a moderation model of its own choice, which nobody has listed.
     assert without_model["error"]["code"] == "unknown_model"

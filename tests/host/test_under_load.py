@@ -13,7 +13,9 @@ from tests.upstreams import Upstream
 
 async def ask(url: str, count: int) -> Counter[str]:
     limits = httpx.Limits(max_connections=count)
-    async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {PLAIN}"}, timeout=120, limits=limits) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers={"Authorization": f"Bearer {PLAIN}"}, timeout=120, limits=limits
+    ) as client:
         body = {"model": "large", "messages": [{"role": "user", "content": "hi"}]}
         answers = await asyncio.gather(*(client.post("/v1/chat/completions", json=body) for _ in range(count)))
     return Counter(f"{one.status_code} {one.headers.get('x-registry-model')}" for one in answers)

@@ -40,7 +40,9 @@ def test_proxy_in_a_folder_with_two_files(installed: Path, ups: dict[str, Upstre
     registry = registry_for(ups)
     (tmp_path / "model-registry.yaml").write_text(yaml.safe_dump(registry, sort_keys=False))
 
-    made = subprocess.run([installed / "generate-litellm-config"], cwd=tmp_path, env=clean_env(), capture_output=True, text=True)
+    made = subprocess.run(
+        [installed / "generate-litellm-config"], cwd=tmp_path, env=clean_env(), capture_output=True, text=True
+    )
     assert made.returncode == 0, made.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["litellm-config.yaml", "model-registry.yaml"]
     home = subprocess.run(

@@ -75,7 +75,12 @@ class FakeProxy:
             found = [row for row in self.rows.values() if query.get("key_alias") in (None, row["key_alias"])]
             page, size = int(query["page"]), min(2, int(query["size"]))
             pages = max(1, -(-len(found) // size))
-            return 200, {"keys": found[(page - 1) * size : page * size], "total_count": len(found), "current_page": page, "total_pages": pages}
+            return 200, {
+                "keys": found[(page - 1) * size : page * size],
+                "total_count": len(found),
+                "current_page": page,
+                "total_pages": pages,
+            }
         token = query.get("key") if parts.path == "/key/info" else body["key"]
         if token not in self.rows:
             return 404, {"error": {"message": "Key not found in database", "code": "404"}}

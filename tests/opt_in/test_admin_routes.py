@@ -24,7 +24,7 @@ BOSS, PLAIN = "sk-boss-key-000001", "sk-plain-key-000001"
 CONSENT = {"x-registry-allow-metered": "true"}
 BOT = "ab" * 32
 # A custom_auth without LiteLLM's common checks lets everybody through to our routes: the check is ours.
-AUTH = '''
+AUTH = """
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 
 KEYS = {
@@ -38,7 +38,7 @@ async def auth(request, api_key):
     if api_key not in KEYS:
         raise ProxyException(message="no such key", type="auth_error", param="key", code=401)
     return UserAPIKeyAuth(api_key=api_key, **KEYS[api_key])
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,9 @@ def nobody(proxy: Proxy) -> Iterator[None]:
     (proxy.folder / "model-registry.yaml").write_text(before)
 
 
-def call(proxy: Proxy, method: str, body: Any = None, *, key: str = BOSS, path: str = "/registry/opt-in") -> httpx.Response:
+def call(
+    proxy: Proxy, method: str, body: Any = None, *, key: str = BOSS, path: str = "/registry/opt-in"
+) -> httpx.Response:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     return httpx.request(method, f"{proxy.url}{path}", json=body, headers=headers, timeout=60)
 
@@ -99,17 +101,31 @@ def test_only_a_proxy_admin_may(proxy: Proxy, method: str, key: str) -> None:
 
     assert (answer.status_code, answer.json()) == (
         403,
-        {"error": {"message": "only a proxy admin may see and change who is opted in", "type": "permission_error", "param": None, "code": "admin_only"}},
+        {
+            "error": {
+                "message": "only a proxy admin may see and change who is opted in",
+                "type": "permission_error",
+                "param": None,
+                "code": "admin_only",
+            }
+        },
     )
     assert listed(proxy) == []
 
 
 def test_without_a_key_nobody_may(proxy: Proxy) -> None:
     """A caller without a key gets LiteLLM's own 401, on every route."""
-    asked = [("GET", "/registry/opt-in"), ("POST", "/registry/opt-in"), ("DELETE", "/registry/opt-in"), ("GET", "/registry/keys")]
+    asked = [
+        ("GET", "/registry/opt-in"),
+        ("POST", "/registry/opt-in"),
+        ("DELETE", "/registry/opt-in"),
+        ("GET", "/registry/keys"),
+    ]
 
     assert [call(proxy, method, key="", path=path).status_code for method, path in asked] == [401] * 4
-    assert [call(proxy, method, key="sk-wrong-key-000001", path=path).status_code for method, path in asked] == [401] * 4
+    assert [call(proxy, method, key="sk-wrong-key-000001", path=path).status_code for method, path in asked] == [
+        401
+    ] * 4
 
 
 def test_keys_are_listed(proxy: Proxy) -> None:
@@ -130,7 +146,11 @@ def test_keys_are_listed(proxy: Proxy) -> None:
 def test_grant_and_removal_by_alias(proxy: Proxy) -> None:
     """POST pins the alias to its embedded key and answers with the grant; GET lists it; DELETE by query takes it back."""
     before = (proxy.folder / "model-registry.yaml").read_bytes()
-    added = call(proxy, "POST", {"key": "bot", "models": ["paid-fallback"], "expires": "2099-01-01", "max_calls": 7, "note": "why"})
+    added = call(
+        proxy,
+        "POST",
+        {"key": "bot", "models": ["paid-fallback"], "expires": "2099-01-01", "max_calls": 7, "note": "why"},
+    )
     [grant] = added.json()["grants"]
     shown = call(proxy, "GET")
     entry = listed(proxy)
@@ -143,8 +163,20 @@ def test_grant_and_removal_by_alias(proxy: Proxy) -> None:
         "calls_today": {"paid-fallback": 0}, "max_calls": 7, "source": "registry", "marks": [],
     }  # fmt: skip
     assert shown.json() == {"grants": added.json()["grants"]}
-    assert entry == [{"key": "bot", "token": f"sha256:{BOT}", "models": ["paid-fallback"], "expires": "2099-01-01T00:00:00Z", "max_calls": 7, "note": "why"}]
-    assert (taken.status_code, taken.json()) == (200, {"keys": [{"key": "bot", "token": f"sha256:{BOT}"}], "grants": [], "notes": []})
+    assert entry == [
+        {
+            "key": "bot",
+            "token": f"sha256:{BOT}",
+            "models": ["paid-fallback"],
+            "expires": "2099-01-01T00:00:00Z",
+            "max_calls": 7,
+            "note": "why",
+        }
+    ]
+    assert (taken.status_code, taken.json()) == (
+        200,
+        {"keys": [{"key": "bot", "token": f"sha256:{BOT}"}], "grants": [], "notes": []},
+    )
     assert (proxy.folder / "model-registry.yaml").read_bytes() == before
     trail = audit.read(Database(proxy.folder / "state.sqlite"))
     assert [(one.kind, one.alias, one.model, one.who, one.note) for one in trail if one.kind in {"granted", "removed"}][-2:] == [
@@ -166,7 +198,9 @@ def test_grant_and_removal_by_alias(proxy: Proxy) -> None:
         ("POST", {"key": "bot", "unpinned": True}, 400, "alias_not_trusted", "an unpinned alias has no effect without routing.trust_key_alias: true, for anybody may take the alias 'bot' in LiteLLM's database; give the key's token as sha256:<hex>"),
     ],
 )  # fmt: skip
-def test_what_is_refused_over_the_proxy(proxy: Proxy, method: str, body: Any, status: int, code: str, said: str) -> None:
+def test_what_is_refused_over_the_proxy(
+    proxy: Proxy, method: str, body: Any, status: int, code: str, said: str
+) -> None:
     """A wish that cannot be meant is refused with our code and what to do; nothing is written."""
     answer = call(proxy, method, body)
 

@@ -158,7 +158,9 @@ def test_the_page_leads_to_a_paid_call_and_back(tmp_path: Path) -> None:
     assert re.sub(r'sha256:…|"20[0-9TZ:-]+"', "", YAML[2]) in shown
     assert paid_for.startswith("HTTP/1.1 200"), paid_for
     assert {"x-registry-tier: large", "x-registry-model: paid"} <= set(paid_for.splitlines())
-    assert re.search(r"^nightly-report +\w{8} +paid +.* 1 of 20 +registry +month-end report +-$", listed.stdout, re.MULTILINE), listed.stdout
+    assert re.search(
+        r"^nightly-report +\w{8} +paid +.* 1 of 20 +registry +month-end report +-$", listed.stdout, re.MULTILINE
+    ), listed.stdout
     assert (removed.returncode, (folder / "model-registry.yaml").read_text()) == (0, YAML[0])
     assert (after.split()[1], code_in(after)) == ("403", "metered_key_not_opted_in")
     assert [word for word in ("granted", "called", "removed") if word not in told.stdout] == []

@@ -24,7 +24,7 @@ NOW = datetime(2026, 9, 1, 12, tzinfo=timezone.utc)
 TOKEN = "ab" * 32
 OTHER = "cd" * 32
 BOT = KeyRef(TOKEN, "bot-7")
-ENTRY = f'{{key: bot-7, token: sha256:{TOKEN}, models: [paid]}}'
+ENTRY = f"{{key: bot-7, token: sha256:{TOKEN}, models: [paid]}}"
 
 HEAD = """\
 # models of the house
@@ -49,10 +49,16 @@ SHAPES = {
         "routing:\n  tiers: {t: [paid]}\n  metered_opt_in: [\n    # nobody yet\n  ]\n",
         f"  metered_opt_in: [{ENTRY}",
     ),
-    "strings": ("routing:\n  metered_opt_in:\n    - agent:torgash   # since spring\n  tiers: {t: [paid]}\n", f"    - {ENTRY}"),
-    "strings without indent": ("routing:\n  metered_opt_in:\n  - agent:torgash\n  tiers: {t: [paid]}\n", f"  - {ENTRY}"),
+    "strings": (
+        "routing:\n  metered_opt_in:\n    - agent:torgash   # since spring\n  tiers: {t: [paid]}\n",
+        f"    - {ENTRY}",
+    ),
+    "strings without indent": (
+        "routing:\n  metered_opt_in:\n  - agent:torgash\n  tiers: {t: [paid]}\n",
+        f"  - {ENTRY}",
+    ),
     "mappings in braces": (
-        "routing:\n  metered_opt_in:\n    - {key: ops, models: [pricey], note: \"why, indeed\"}\n  tiers: {t: [paid]}\n",
+        'routing:\n  metered_opt_in:\n    - {key: ops, models: [pricey], note: "why, indeed"}\n  tiers: {t: [paid]}\n',
         f"    - {ENTRY}",
     ),
     "mappings key by key": (
@@ -75,7 +81,10 @@ SHAPES = {
         "routing:\n  metered_opt_in: [\n    agent:torgash,\n    {key: ops}  # ops\n  ]\n  tiers: {t: [paid]}\n",
         f"    {ENTRY}",
     ),
-    "routing in braces": ("routing: {tiers: {t: [paid]}, metered_opt_in: []}\n", f"routing: {{tiers: {{t: [paid]}}, metered_opt_in: [{ENTRY}]}}"),
+    "routing in braces": (
+        "routing: {tiers: {t: [paid]}, metered_opt_in: []}\n",
+        f"routing: {{tiers: {{t: [paid]}}, metered_opt_in: [{ENTRY}]}}",
+    ),
     "an anchored list": (
         "routing:\n  tiers: {t: [paid]}\n  metered_opt_in: &who\n    - agent:torgash\n",
         f"    - {ENTRY}",
@@ -84,8 +93,14 @@ SHAPES = {
         "routing:\n\n  # who pays\n  metered_opt_in:\n\n    # the agent\n    - agent:torgash\n\n    # nobody else\n\n  tiers: {t: [paid]}\n",
         f"    - {ENTRY}",
     ),
-    "the last line without a line end": ("routing:\n  tiers: {t: [paid]}\n  metered_opt_in:\n    - agent:torgash", f"    - {ENTRY}"),
-    "an empty list at the end without a line end": ("routing:\n  tiers: {t: [paid]}\n  metered_opt_in: []", f"    - {ENTRY}"),
+    "the last line without a line end": (
+        "routing:\n  tiers: {t: [paid]}\n  metered_opt_in:\n    - agent:torgash",
+        f"    - {ENTRY}",
+    ),
+    "an empty list at the end without a line end": (
+        "routing:\n  tiers: {t: [paid]}\n  metered_opt_in: []",
+        f"    - {ENTRY}",
+    ),
     "an entry that is an alias": (
         "routing:\n  tiers: {t: [paid]}\n  metered_opt_in:\n    - &ops {key: ops}\n    - {<<: *ops, models: [pricey], key: ops2}\n",
         f"    - {ENTRY}",
@@ -191,7 +206,9 @@ def test_pretty_json_gets_a_key_a_line() -> None:
     assert opted_out(after) == raw
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "tests/registries/good").iterdir()) + [ROOT / "model-registry.yaml"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "tests/registries/good").iterdir()) + [ROOT / "model-registry.yaml"], ids=lambda p: p.name
+)
 def test_every_good_registry_takes_a_grant(file: Path) -> None:
     """Each registry of the corpus takes a grant for everything and gives it back to the byte, but for a list that was made."""
     raw = file.read_bytes()
@@ -200,7 +217,10 @@ def test_every_good_registry_takes_a_grant(file: Path) -> None:
     after = opted_in(raw, BOT, Terms())
     back = opted_out(after)
 
-    assert registry(after).routing.metered_opt_in[-1].model_dump(exclude_none=True) == {"key": "bot-7", "token": f"sha256:{TOKEN}"}
+    assert registry(after).routing.metered_opt_in[-1].model_dump(exclude_none=True) == {
+        "key": "bot-7",
+        "token": f"sha256:{TOKEN}",
+    }
     if had:
         assert back == raw
     else:
@@ -314,7 +334,10 @@ threads = [threading.Thread(target=one, args=(int(sys.argv[1]) * 25 + n,)) for n
     grants = load_registry(file).routing.metered_opt_in
     assert sorted(one.key for one in grants) == sorted(f"key-{n}" for n in range(100))
     for n in range(100):
-        edit_grants(file, lambda found, n=n: remove(found.routing.metered_opt_in, KeyRef(f"{n:064x}"), None, (), by_alias=False)[0])
+        edit_grants(
+            file,
+            lambda found, n=n: remove(found.routing.metered_opt_in, KeyRef(f"{n:064x}"), None, (), by_alias=False)[0],
+        )
     assert file.read_text() == HEAD + "routing:\n  tiers: {t: [paid]}\n  metered_opt_in: []   # nobody\n" + TAIL
 
 

@@ -42,7 +42,9 @@ class House:
         self.run = run
 
     def embedded(self, token: str, alias: str, **more: Any) -> None:
-        virtual_keys.add(self.database, VirtualKey(token, alias, None, datetime(2026, 1, 1, tzinfo=timezone.utc), **more))
+        virtual_keys.add(
+            self.database, VirtualKey(token, alias, None, datetime(2026, 1, 1, tzinfo=timezone.utc), **more)
+        )
 
     @property
     def grants(self) -> list[str]:
@@ -146,7 +148,13 @@ def test_adding_again_is_idempotent_and_joins(house: House) -> None:
     """The same again writes nothing and says so; other models are joined; none means all, with a note."""
     house.embedded(BOT, "bot")
     notes = []
-    for more in (("--model", "paid"), ("--model", "paid"), ("--model", "pricey", "--max-calls", "5"), (), ("--max-calls", "unlimited")):
+    for more in (
+        ("--model", "paid"),
+        ("--model", "paid"),
+        ("--model", "pricey", "--max-calls", "5"),
+        (),
+        ("--max-calls", "unlimited"),
+    ):
         code, _, err = house.run("add", "bot", *more)
         assert code == 0
         notes.append((house.grants, [line for line in err.splitlines() if line.startswith("note")]))
@@ -156,7 +164,10 @@ def test_adding_again_is_idempotent_and_joins(house: House) -> None:
         ([f"- {{{entry}, models: [paid]}}"], []),
         ([f"- {{{entry}, models: [paid]}}"], ["note: it is opted in like that already; nothing was written"]),
         ([f"- {{{entry}, models: [paid, pricey], max_calls: 5}}"], []),
-        ([f"- {{{entry}, max_calls: 5}}"], ["note: it covers every metered model now; name models with --model to grant less"]),
+        (
+            [f"- {{{entry}, max_calls: 5}}"],
+            ["note: it covers every metered model now; name models with --model to grant less"],
+        ),
         ([f"- {{{entry}}}"], []),
     ]
 
@@ -213,7 +224,17 @@ def test_unpinned_alias_where_aliases_are_trusted(house: House) -> None:
     added = house.run("add", "anybody", "--unpinned")
 
     assert house.grants == ["- {key: anybody}"]
-    assert table(added[1])[1] == ["anybody", "-", "every metered model", "MOMENT", "never", "0", "registry", "-", "free alias"]
+    assert table(added[1])[1] == [
+        "anybody",
+        "-",
+        "every metered model",
+        "MOMENT",
+        "never",
+        "0",
+        "registry",
+        "-",
+        "free alias",
+    ]
     assert house.run("check", "anybody")[0] == 0
     assert house.run("remove", "anybody")[:2] == (0, "anybody: not opted in\n")
     assert house.file.read_text().count("[]   # nobody") == 1
@@ -256,14 +277,21 @@ def test_list_marks_what_needs_a_look(house: House) -> None:
 
 def test_nobody(house: House) -> None:
     """An empty list says that metered models are unreachable."""
-    assert house.run("list") == (0, "", "nobody is opted in by model-registry.yaml: every metered model is unreachable\n")
+    assert house.run("list") == (
+        0,
+        "",
+        "nobody is opted in by model-registry.yaml: every metered model is unreachable\n",
+    )
     assert data(house.run("list", "--json")) == []
 
 
 def test_removal_by_alias_ends_former_keys_too(house: House) -> None:
     """A removal by alias ends each grant that carries it; by token only that key's."""
     house.file.write_text(
-        REGISTRY.replace("[]   # nobody", f'[{{key: bot, token: "sha256:{BOT}"}}, {{key: bot, token: "sha256:{OPS}", models: [paid]}}]')
+        REGISTRY.replace(
+            "[]   # nobody",
+            f'[{{key: bot, token: "sha256:{BOT}"}}, {{key: bot, token: "sha256:{OPS}", models: [paid]}}]',
+        )
     )
     whole = house.file.read_text()
 
@@ -354,7 +382,9 @@ def test_permission_is_read_modified_and_written(house: House, proxy: FakeProxy)
     seen = []
     for words in steps:
         code, _, err = house.run(*words, "--proxy", proxy.url)
-        seen.append((code, dict(proxy.rows[BOT]["permissions"]), revocations.every(house.database).get(BOT, frozenset())))
+        seen.append(
+            (code, dict(proxy.rows[BOT]["permissions"]), revocations.every(house.database).get(BOT, frozenset()))
+        )
         assert house.file.read_text() == REGISTRY, err
 
     kept = {"get_spend_routes": True}

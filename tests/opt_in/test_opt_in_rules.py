@@ -91,7 +91,12 @@ def test_adding(before: list[Any], terms: Terms, edit: ListEdit) -> None:
 )  # fmt: skip
 def test_removing(key: KeyRef, by_alias: bool, models: Any, edit: ListEdit, left: list[Any]) -> None:
     """A removal takes entries or models; a grant for everything that loses one lists the others."""
-    before = entries("bot", {"key": "bot", "token": OLD_TOKEN, "models": ["a", "b"]}, {"key": "bot", "token": TOKEN, "models": ["a"]}, "other")
+    before = entries(
+        "bot",
+        {"key": "bot", "token": OLD_TOKEN, "models": ["a", "b"]},
+        {"key": "bot", "token": TOKEN, "models": ["a"]},
+        "other",
+    )
 
     found, losers = remove(before, key, models, METERED, by_alias=by_alias)
 
@@ -199,7 +204,10 @@ def test_models_must_be_metered_ones() -> None:
         said.append((raised.value.code, str(raised.value)))
 
     assert said == [
-        ("unknown_model", "the registry has no model 'piad-a'; did you mean `paid-a`? (for a model of the proxy alone say `foreign`)"),
+        (
+            "unknown_model",
+            "the registry has no model 'piad-a'; did you mean `paid-a`? (for a model of the proxy alone say `foreign`)",
+        ),
         ("model_not_metered", "free is not metered and needs no grant; metered models: paid-a"),
     ]
     check_models(registry, ["anything"], foreign=True)

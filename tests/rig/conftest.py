@@ -26,7 +26,11 @@ def database() -> Iterator[Mapping[str, str]]:
     subprocess.run(["bash", str(RIG), str(folder), sys.executable, str(free_port())], check=True)
     try:
         printed = subprocess.run(
-            ["bash", "-c", f". {folder}/env.sh; env -0"], check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+            ["bash", "-c", f". {folder}/env.sh; env -0"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"]},
         ).stdout
         yield dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
     finally:

@@ -25,7 +25,9 @@ def ups() -> Iterator[dict[str, Upstream]]:
 
 
 @pytest.fixture(scope="module")
-def proxy(database: Mapping[str, str], ups: dict[str, Upstream], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def proxy(
+    database: Mapping[str, str], ups: dict[str, Upstream], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
     registry = registry_for(ups)
     registry["routing"]["metered_opt_in"] = ["sha256:" + hashlib.sha256(OPTED.encode()).hexdigest()]
     registry["routing"]["trust_custom_auth"] = False
@@ -71,7 +73,9 @@ def test_opted_in_key_with_consent_reaches_the_paid_model(proxy: Proxy, ups: dic
     ],
     ids=["no consent", "key metadata says opted in", "master key"],
 )
-def test_everybody_else_is_refused(proxy: Proxy, ups: dict[str, Upstream], key: str, headers: dict[str, str], code: str) -> None:
+def test_everybody_else_is_refused(
+    proxy: Proxy, ups: dict[str, Upstream], key: str, headers: dict[str, str], code: str
+) -> None:
     """Without both consents nobody reaches the paid model: not by key metadata, not by the master key."""
     assert outcome(proxy.chat("paid-fallback", key=key, headers=headers)) == (403, code)
     assert ups["paid"].generating_calls == []

@@ -41,7 +41,11 @@ def database() -> Iterator[Mapping[str, str]]:
     subprocess.run(["bash", str(RIG), str(folder), sys.executable, str(free_port())], check=True)
     try:
         printed = subprocess.run(
-            ["bash", "-c", f". {folder}/env.sh; env -0"], check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+            ["bash", "-c", f". {folder}/env.sh; env -0"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"]},
         ).stdout
         yield dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
     finally:
@@ -57,7 +61,9 @@ def ups() -> Iterator[dict[str, Upstream]]:
 
 
 @pytest.fixture(scope="module")
-def proxy(database: Mapping[str, str], ups: dict[str, Upstream], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def proxy(
+    database: Mapping[str, str], ups: dict[str, Upstream], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
     registry = registry_for(ups)
     registry["routing"]["metered_opt_in"] = []
     registry["routing"]["trust_custom_auth"] = False
@@ -109,7 +115,9 @@ def settle(proxy: Proxy, key: str, wanted: int, limit_s: float) -> float:
     return last
 
 
-def test_alias_is_pinned_and_in_force(proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest) -> None:
+def test_alias_is_pinned_and_in_force(
+    proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest
+) -> None:
     """An alias of the database is pinned to its token in the registry; grant and removal are in force within two seconds."""
     alias = request.node.name
     assert settle(proxy, key, 403, 0) == 0.0
@@ -129,7 +137,9 @@ def test_alias_is_pinned_and_in_force(proxy: Proxy, ups: dict[str, Upstream], ke
     assert permissions(proxy, key) == {"of_others": {"a": [1]}}
 
 
-def test_permission_and_its_removal(proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest) -> None:
+def test_permission_and_its_removal(
+    proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest
+) -> None:
     """A permission keeps the others; its removal outranks LiteLLM's key cache: both workers refuse within two seconds."""
     alias = request.node.name
     code, added, said = opt_in(proxy, "add", alias, "--permission", "--model", "paid-fallback", "--max-calls", "1000")
@@ -149,7 +159,9 @@ def test_permission_and_its_removal(proxy: Proxy, ups: dict[str, Upstream], key:
     assert listed(proxy) == []
 
 
-def test_cached_permission_is_outranked(proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest) -> None:
+def test_cached_permission_is_outranked(
+    proxy: Proxy, ups: dict[str, Upstream], key: str, request: pytest.FixtureRequest
+) -> None:
     """A removal without the proxy's help leaves the permission in the database, and no worker obeys it any more."""
     alias = request.node.name
     opt_in(proxy, "add", alias, "--permission")

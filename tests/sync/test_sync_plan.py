@@ -316,7 +316,13 @@ model_list:
 def test_a_thousand_models() -> None:
     """A thousand models are written, changed and taken out again in the order of the registry."""
     models = [
-        {"id": f"m{n}", "role": "chat", "lifecycle": "always-on", "metered": False, "litellm": {"model": f"openai/m{n}"}}
+        {
+            "id": f"m{n}",
+            "role": "chat",
+            "lifecycle": "always-on",
+            "metered": False,
+            "litellm": {"model": f"openai/m{n}"},
+        }
         for n in range(1000)
     ]
     first = sync("model_list:\n  - {model_name: other}\n", registry(models=models)).text
@@ -325,4 +331,6 @@ def test_a_thousand_models() -> None:
     second = sync(first, registry(models=models))
 
     assert [e["model_name"] for e in owned(second.text)] == [f"m{n}" for n in range(1000)]
-    assert sync(second.text, registry(models=[])).text.startswith("model_list:\n  - {model_name: other}\nlitellm_settings:")
+    assert sync(second.text, registry(models=[])).text.startswith(
+        "model_list:\n  - {model_name: other}\nlitellm_settings:"
+    )
