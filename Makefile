@@ -17,7 +17,7 @@ run: $(STATE)-demo
 	$(BIN)/litellm-registry serve --demo --port $(PORT)
 
 test: $(STATE)-test
-	$(BIN)/python -m pytest -m "not rig" $(ARGS)
+	$(BIN)/python -m pytest -m "not rig" -n 2 --dist loadfile $(ARGS)
 
 check: $(STATE)-lint
 	$(BIN)/ruff check .

@@ -9,7 +9,10 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import anyio
 
 from litellm_registry_hook.adapter.scope import SCOPE, Scope
 from litellm_registry_hook.core.refusal import Refusal, body_of, headers_of, refuse, skipped_header
@@ -67,6 +70,8 @@ class Wrap:
             # A tool session outlives the request that opened it: consent given there would last for others.
             ours.pop(HEADER_CONSENT, None)
         request = Scope(route, ours, on_refused=self.guard.on_refused)
+        if scope["type"] == "http":
+            request.gone = partial(hung_up, receive)
         refusal = self._closed(request, method, scope)
         if refusal is not None:
             await self._refuse(refusal, request, scope, receive, send)
@@ -143,6 +148,15 @@ class Answer:
         if request.skipped:
             found.append((b"x-registry-skipped", skipped_header(request.skipped).encode()))
         return found
+
+
+async def hung_up(receive: Receive) -> bool:
+    """Say whether the client has gone, without waiting; asked once the body is read, as Starlette's is_disconnected."""
+    with anyio.CancelScope() as look:
+        look.cancel()
+        message = await receive()
+        return bool(message["type"] == "http.disconnect")
+    return False
 
 
 def path_of(scope: Message, root_paths: tuple[str, ...] = ()) -> str:

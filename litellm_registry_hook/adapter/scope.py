@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -30,6 +30,7 @@ class Scope:
         refusal: why it was not served.
         request_id: the host's call id, which the client gets as x-litellm-call-id.
         on_refused: told of each refusal.
+        gone: says whether the client has hung up.
         listed: whether the client named a list of models.
         hooked: whether the pre-call hook has seen the request.
 
@@ -48,6 +49,7 @@ class Scope:
     listed: bool = False
     request_id: str = ""
     on_refused: Callable[[Scope, Refusal], None] | None = None
+    gone: Callable[[], Awaitable[bool]] | None = None
 
     def mark_served(self, model_id: str) -> None:
         """Note who answered."""

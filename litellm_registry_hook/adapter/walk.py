@@ -20,7 +20,7 @@ from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.failure import as_skip, larger_context, try_next
 from litellm_registry_hook.core.plan import Plan, Running
-from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused
+from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import drop_levers, drop_runner_options, take_consent, take_fallbacks
 
@@ -97,6 +97,9 @@ class Walk:
             if overflowed is not None and not larger_context(overflowed.model, target.model):
                 failed.append(Skip(target.model.id, "model_unavailable", TOO_SMALL))
                 continue
+            if (number or target.model.metered) and scope.gone is not None and await scope.gone():
+                # Nobody is there for an answer: neither bill the next member nor load it.
+                raise_refusal(refuse("model_unavailable", "the client has hung up", tier=found.tier))
             if target.model.metered:
                 skip = await self.meter.admit(self.gates.registry, scope, target.model.id)
                 if skip is not None:

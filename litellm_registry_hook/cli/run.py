@@ -14,6 +14,7 @@ import click
 
 from litellm_registry_hook._version import __version__
 from litellm_registry_hook.cli.output import error
+from litellm_registry_hook.core.findings import redact
 from litellm_registry_hook.errors import RegistryHookError
 
 EXIT_NO = 1
@@ -52,7 +53,8 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
 
 
 def _usage(problem: click.ClickException) -> str:
-    text = problem.format_message()
+    # click repeats surplus arguments, and one of them may be a key.
+    text = redact(problem.format_message())
     if isinstance(problem, click.UsageError) and problem.ctx is not None:
         return f"{text} (see `{problem.ctx.command_path} --help`)"
     return text

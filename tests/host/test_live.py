@@ -19,6 +19,8 @@ from tests.host.proxy import OPTED, PLAIN, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for, token
 from tests.upstreams import Upstream
 
+# Two seconds is the promise; a busy machine gets as much again for asking.
+PROMISE_SECONDS = 4
 CONSENT = {"x-registry-allow-metered": "true"}
 
 
@@ -63,18 +65,18 @@ def test_edits_are_in_force_in_every_worker(ups: dict[str, Upstream], tmp_path: 
         registry["routing"]["metered_opt_in"] = []
         registry["routing"]["tiers"]["fast"] = ["mid"]
         write(folder, registry)
-        assert within(2, lambda: paid() == {"metered_key_not_opted_in"})
+        assert within(PROMISE_SECONDS, lambda: paid() == {"metered_key_not_opted_in"})
         assert {code(proxy.chat("fast")) for _ in range(8)} == {"mid"}
         assert "fast" in {one["id"] for one in proxy.get("/v1/models").json()["data"]}
 
         (folder / "model-registry.yaml").write_text("version: 1\nmodels: [{id: broken}]\n")
-        assert within(3, lambda: proxy.log.count("is not in force") == 2)
+        assert within(PROMISE_SECONDS, lambda: proxy.log.count("is not in force") == 2)
         assert "missing_key" in proxy.log
         assert {code(proxy.chat("fast")) for _ in range(8)} == {"mid"}
 
         del registry["routing"]["tiers"]["fast"]
         write(folder, registry)
-        assert within(2, lambda: {code(proxy.chat("fast")) for _ in range(8)} == {"unknown_model"})
+        assert within(PROMISE_SECONDS, lambda: {code(proxy.chat("fast")) for _ in range(8)} == {"unknown_model"})
 
 
 @pytest.mark.pays
