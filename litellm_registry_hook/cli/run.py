@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -14,12 +15,13 @@ import click
 
 from litellm_registry_hook._version import __version__
 from litellm_registry_hook.cli.output import error
-from litellm_registry_hook.core.findings import redact
 from litellm_registry_hook.errors import RegistryHookError
 
 EXIT_NO = 1
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+
+_SECRET = re.compile(r"sk-[A-Za-z0-9_-]{8,}")
 
 
 def run(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +56,7 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
 
 def _usage(problem: click.ClickException) -> str:
     # click repeats surplus arguments, and one of them may be a key.
-    text = redact(problem.format_message())
+    text = _SECRET.sub("sk-…", problem.format_message())
     if isinstance(problem, click.UsageError) and problem.ctx is not None:
         return f"{text} (see `{problem.ctx.command_path} --help`)"
     return text
