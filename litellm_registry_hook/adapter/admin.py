@@ -18,7 +18,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter import host_keys
 from litellm_registry_hook.core.opt_in import STATUS, OptInError
 from litellm_registry_hook.core.refusal import Refusal, body_of
 from litellm_registry_hook.core.registry import Registry
@@ -80,7 +80,7 @@ def mount(app: FastAPI, gates: HasRegistry) -> None:
 def make_router(gates: HasRegistry) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["model registry"])
-    signed_in = Depends(host.signed_in())
+    signed_in = Depends(host_keys.signed_in())
 
     @router.get("/registry/opt-in")
     async def list_grants(request: Request, auth: Any = signed_in) -> JSONResponse:
@@ -160,14 +160,14 @@ async def _answer(
     gates: HasRegistry, request: Request, auth: Any, work: Callable[[Desk], dict[str, Any]]
 ) -> JSONResponse:
     """Do the work in a thread, for proxy admins alone; errors in our shape."""
-    if not host.is_proxy_admin(auth):
+    if not host_keys.is_proxy_admin(auth):
         return _error("admin_only", "only a proxy admin may see and change who is opted in")
-    api = ProxyApi(_inside(request)) if host.has_key_database() else None
+    api = ProxyApi(_inside(request)) if host_keys.has_key_database() else None
 
     def run() -> dict[str, Any]:
         database = Database(state_path(os.environ, gates.registry.state))
         try:
-            return work(Desk(registry_path(), database, host.name_of_admin(auth), api, utc_now, on_proxy=True))
+            return work(Desk(registry_path(), database, host_keys.name_of_admin(auth), api, utc_now, on_proxy=True))
         finally:
             database.close()
 

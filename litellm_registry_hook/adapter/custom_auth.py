@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter import host, host_keys
 from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.core.when import show_moment
 from litellm_registry_hook.edges.store.mirror import KeyMirror
@@ -49,32 +49,32 @@ async def user_api_key_auth(request: Any, api_key: Any) -> host.UserAPIKeyAuth:
     """
     key = api_key if isinstance(api_key, str) else ""
     token = token_of(key)
-    master = host.master_key()
+    master = host_keys.master_key()
     if master is not None and hmac.compare_digest(token, _token_of_master(master)):
-        return host.admin_auth()
+        return host_keys.admin_auth()
     if not key.startswith("sk-"):
         what = "is none of this proxy's: they begin with sk-" if key else "is missing; send Authorization: Bearer sk-…"
-        raise host.auth_error(f"the virtual key {what}", "auth_error", UNAUTHORIZED)
-    missing = ["general_settings.master_key"] if master is None else host.missing_auth_switches()
+        raise host_keys.auth_error(f"the virtual key {what}", "auth_error", UNAUTHORIZED)
+    missing = ["general_settings.master_key"] if master is None else host_keys.missing_auth_switches()
     if missing:
         # Without them LiteLLM checks neither routes nor models of a key: everybody would be admin.
         what = f"virtual keys are off until the proxy's config has {' and '.join(missing)}"
-        raise host.auth_error(f"{what} (generate-litellm-config writes the switches)", "auth_error", UNAVAILABLE)
+        raise host_keys.auth_error(f"{what} (generate-litellm-config writes the switches)", "auth_error", UNAVAILABLE)
     found = await MIRROR.find(token)
     if found is None and not MIRROR.readable:
-        raise host.auth_error("the store of virtual keys cannot be read; try again", "auth_error", UNAVAILABLE)
+        raise host_keys.auth_error("the store of virtual keys cannot be read; try again", "auth_error", UNAVAILABLE)
     if found is None or not hmac.compare_digest(found.token, token):
         what = "this virtual key is not known here; ask the proxy's operator for one"
-        raise host.auth_error(what, "token_not_found_in_db", UNAUTHORIZED)
+        raise host_keys.auth_error(what, "token_not_found_in_db", UNAUTHORIZED)
     _still_live(found, datetime.now(timezone.utc))
-    auth = host.key_auth(key, found.alias, found.models, found.expires)
+    auth = host_keys.key_auth(key, found.alias, found.models, found.expires)
     await _may_use(auth, names_outside_the_body(request.scope))
     return auth
 
 
 def is_ours() -> bool:
     """Say whether the proxy authenticates with this very function."""
-    return host.custom_auth() is user_api_key_auth
+    return host_keys.custom_auth() is user_api_key_auth
 
 
 def embedded_live(token: str) -> bool:
@@ -104,16 +104,16 @@ def _still_live(found: VirtualKey, now: datetime) -> None:
         what = (
             f"this virtual key was revoked on {show_moment(found.revoked)}; ask the proxy's operator for its successor"
         )
-        raise host.auth_error(what, "auth_error", UNAUTHORIZED)
+        raise host_keys.auth_error(what, "auth_error", UNAUTHORIZED)
     if found.expires is not None and not found.live(now):
         what = f"this virtual key expired on {show_moment(found.expires)}; ask the proxy's operator for a new one"
-        raise host.auth_error(what, "expired_key", UNAUTHORIZED)
+        raise host_keys.auth_error(what, "expired_key", UNAUTHORIZED)
 
 
 async def _may_use(auth: host.UserAPIKeyAuth, names: tuple[str, ...]) -> None:
     if not auth.models:
         return
     for name in names:
-        if not await host.key_may_call(name, auth):
+        if not await host_keys.key_may_call(name, auth):
             what = f"this virtual key may not use {name!r}; its list of models does not have it"
-            raise host.auth_error(what, "key_model_access_denied", FORBIDDEN, param="model")
+            raise host_keys.auth_error(what, "key_model_access_denied", FORBIDDEN, param="model")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter import host, host_keys
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.identity import auth_in
 from litellm_registry_hook.adapter.meter import Meter
@@ -196,7 +196,7 @@ class RegistryHandler(host.CustomLogger):
             self.meter.cost(Caller("virtual_key", token, alias), owner.model.id, request_id, dollars)
 
     async def _plan(self, name: str, scope: Scope, auth: Any) -> Plan | None:
-        if (auth.models or auth.team_models) and not await host.key_may_call(name, auth):
+        if (auth.models or auth.team_models) and not await host_keys.key_may_call(name, auth):
             raise_refusal(
                 refuse(
                     "model_not_allowed_for_key",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from litellm_registry_hook.adapter.host import MASTER_KEY_TOKEN, UserAPIKeyAuth
+from litellm_registry_hook.adapter.host_keys import MASTER_KEY_TOKEN, UserAPIKeyAuth
 from litellm_registry_hook.core.consent import ANONYMOUS, TOKEN_RE, Caller, read_permission
 
 PERMISSION = "metered_opt_in"

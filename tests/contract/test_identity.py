@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 
-from litellm_registry_hook.adapter.host import MASTER_KEY_TOKEN
+from litellm_registry_hook.adapter.host_keys import MASTER_KEY_TOKEN
 from litellm_registry_hook.adapter.identity import auth_in, caller_of
 from litellm_registry_hook.core.consent import ANONYMOUS, Caller
 from tests.strategies import json_values

@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 from litellm.proxy._types import LitellmUserRoles, LiteLLMRoutes, ProxyErrorTypes, ProxyException, UserAPIKeyAuth
 from litellm.proxy.types_utils.utils import get_instance_fn
 
-from litellm_registry_hook.adapter import custom_auth, host
+from litellm_registry_hook.adapter import custom_auth, host_keys
 from litellm_registry_hook.core.sync_settings import CUSTOM_AUTH
 from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.edges.store import virtual_keys
@@ -117,14 +117,14 @@ async def test_the_master_key_is_the_admin_under_litellms_own_word(proxy, databa
     auth = await custom_auth.user_api_key_auth(Request(), MASTER)
 
     assert (auth.token, auth.user_role, auth.user_id) == (
-        host.MASTER_KEY_TOKEN,
+        host_keys.MASTER_KEY_TOKEN,
         LitellmUserRoles.PROXY_ADMIN,
         proxy_server.litellm_proxy_admin_name,
     )
     assert not custom_auth.embedded_live(token_of(MASTER))
 
 
-@pytest.mark.parametrize("key", ["", None, b"sk-a", 7, "a", "SK-A", " sk-a", host.MASTER_KEY_TOKEN, token_of("sk-a")])
+@pytest.mark.parametrize("key", ["", None, b"sk-a", 7, "a", "SK-A", " sk-a", host_keys.MASTER_KEY_TOKEN, token_of("sk-a")])
 async def test_what_is_no_key_is_refused_without_a_look(proxy, state: Path, key: object) -> None:
     """Only text that begins with sk- is looked up."""
     code, kind, param, message = await refusal(key)

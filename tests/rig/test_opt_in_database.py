@@ -18,39 +18,17 @@ import httpx
 import pytest
 import yaml
 
-from tests.host.proxy import MASTER, ROOT, Proxy, free_port, write_folder
+from tests.host.proxy import MASTER, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Upstream, upstreams
 
 pytestmark = pytest.mark.rig
-RIG = ROOT.parent / "shared" / "rigs" / "litellm-db" / "setup.sh"
 CONSENT = {"x-registry-allow-metered": "true"}
 IN_FORCE_S = 2.0
 
 
 def token(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Mapping[str, str]]:
-    """Start the database; yields the environment of a proxy on it."""
-    # Everybody may walk in: PostgreSQL runs as nobody.
-    folder = Path(tempfile.mkdtemp(prefix="registry-db-"))
-    folder.chmod(0o711)
-    subprocess.run(["bash", str(RIG), str(folder), sys.executable, str(free_port())], check=True)
-    try:
-        printed = subprocess.run(
-            ["bash", "-c", f". {folder}/env.sh; env -0"],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={"PATH": os.environ["PATH"]},
-        ).stdout
-        yield dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
-    finally:
-        subprocess.run([str(folder / "stop.sh")], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
