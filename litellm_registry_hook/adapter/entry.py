@@ -109,7 +109,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     show_log()
     gates = Gates(registry)
     live = Live(path, open_state(registry), lambda edited: setattr(gates, "registry", edited))
-    meter = Meter(live)
+    meter = Meter(live, lambda: gates.registry)
     attachment = Attachment(gates, meter)
 
     def identify(auth: object) -> Caller:

@@ -175,7 +175,7 @@ class RegistryHandler(host.CustomLogger):
             booked = isinstance(hop, Foreign) and self.gates.books_foreign
             metered = self.gates.metered_name(seen) if refusal is None and not booked else None
             if metered is not None:
-                skip = await self.meter.admit(self.gates.registry, scope, metered)
+                skip = await self.meter.admit(scope, metered)
                 refusal = all_refused(metered, None, (skip,)) if skip is not None else None
         if refusal is not None:
             log.warning("stopped at the deployment: %s", refusal.message)
@@ -240,7 +240,7 @@ class RegistryHandler(host.CustomLogger):
             raise_refusal(refusal)
         if booked_as == name and not self.gates.books_foreign:
             return
-        skip = await self.meter.admit(self.gates.registry, scope, booked_as)
+        skip = await self.meter.admit(scope, booked_as)
         if skip is not None:
             raise_refusal(all_refused(booked_as, None, (skip,)))
 

@@ -47,6 +47,7 @@ class Live:
         self._watch = RegistryWatch(path)
         self._version = -1
         self._ticks = 0
+        self._looking = threading.Lock()
         self._state_ok = True
         self._records: queue.SimpleQueue[AuditRecord] = queue.SimpleQueue()
 
@@ -61,12 +62,22 @@ class Live:
         self._records.put(entry)
 
     def tick(self) -> None:
-        """Look at the file and the state once."""
-        if self._watch.changed():
-            self._reload()
-        if self.database is not None:
-            self._read_state(self.database)
+        """Look once, and every other second tell the state that this worker is there."""
+        self.look()
+        if self.database is not None and self._state_ok and self._ticks % BEAT_EVERY == 0:
+            try:
+                workers.beat(self.database, f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
+            except StateError as error:
+                log.warning("%s", error)
         self._ticks += 1
+
+    def look(self) -> None:
+        """Read the file and the state where they have changed; safe to call from any thread."""
+        with self._looking:
+            if self._watch.changed():
+                self._reload()
+            if self.database is not None:
+                self._read_state(self.database)
 
     def _poll(self) -> None:
         pause = threading.Event()
@@ -93,8 +104,6 @@ class Live:
             if version != self._version:
                 self.revoked = revocations.every(database)
                 self._version = version
-            if self._ticks % BEAT_EVERY == 0:
-                workers.beat(database, f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
         except StateError as error:
             if self._state_ok:
                 log.error("%s; no metered calls until it is back", error)  # noqa: TRY400  the sentence says it all

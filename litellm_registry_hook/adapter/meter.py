@@ -6,6 +6,8 @@ Only metered calls come by here, so only they wait for the state file. Without t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -30,30 +32,37 @@ GONE: Final = "the grant of this virtual key has just ended"
 class Meter:
     """The last step before a metered call."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, registry: Callable[[], Registry]) -> None:
         self.live = live
+        self.registry = registry
 
-    async def admit(self, registry: Registry, scope: Scope, model: str) -> Skip | None:
+    async def admit(self, scope: Scope, model: str) -> Skip | None:
         """Book one metered call; None lets it leave.
 
         Args:
-            registry: the registry in force.
             scope: the request.
             model: registry id of the metered model, or the name of one that the registry does not know.
 
         """
-        ask = scope.ask()
-        grant = grant_for(registry, ask.caller, model, ask.now) if ask.allow_metered else None
-        if grant is None:
-            return Skip(model, "metered_key_not_opted_in", GONE)
+        return await asyncio.to_thread(self._admit, scope, model)
+
+    def _admit(self, scope: Scope, model: str) -> Skip | None:
         if self.live.database is None:
             return Skip(model, "model_unavailable", NO_STATE)
+        # A grant that was removed a moment ago must not pay for one more call: look again before it leaves.
+        self.live.look()
+        ask = scope.ask()
+        caller = replace(ask.caller, revoked=self.live.revoked.get(ask.caller.token, frozenset()))
+        grant = grant_for(self.registry(), caller, model, ask.now) if ask.allow_metered else None
+        if grant is None:
+            skip = Skip(model, "metered_key_not_opted_in", GONE)
+            self.refused(scope, skip)
+            return skip
         try:
-            booked = await asyncio.to_thread(_book, self.live.database, grant, scope, model, ask.now)
+            if _book(self.live.database, grant, scope, model, ask.now):
+                return None
         except StateError:
             return Skip(model, "model_unavailable", NO_STATE)
-        if booked:
-            return None
         tomorrow = (ask.now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
         reason = f"this virtual key has made its {grant.max_calls} calls of today (UTC); raise max_calls to allow more"
         skip = Skip(model, "metered_cap_reached", reason, (tomorrow - ask.now).total_seconds())

@@ -54,7 +54,7 @@ class Walk:
             found = self._late(scope, name, kwargs)
         if found is None:
             if self.gates.books_foreign:
-                skip = await self.meter.admit(self.gates.registry, scope, name)
+                skip = await self.meter.admit(scope, name)
                 if skip is not None:
                     raise_refusal(all_refused(name, None, (skip,)))
             return await self._foreign(Foreign(name), args, kwargs)
@@ -101,7 +101,7 @@ class Walk:
                 # Nobody is there for an answer: neither bill the next member nor load it.
                 raise_refusal(refuse("model_unavailable", "the client has hung up", tier=found.tier))
             if target.model.metered:
-                skip = await self.meter.admit(self.gates.registry, scope, target.model.id)
+                skip = await self.meter.admit(scope, target.model.id)
                 if skip is not None:
                     failed.append(skip)
                     outage = True

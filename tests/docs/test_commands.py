@@ -276,7 +276,7 @@ def test_make_test_is_what_ci_runs(tmp_path: Path) -> None:
     ran = dry_make("test", tmp_path, f"VENV={fresh}", "ARGS='-x tests/core'")
     ci = page(".ci/run").splitlines()
 
-    assert ran[-1] == f'{fresh}/bin/python -m pytest -m "not rig" -x tests/core'
+    assert ran[-1] == f'{fresh}/bin/python -m pytest -m "not rig" -n 2 --dist loadfile -x tests/core'
     assert [line for line in ci if line.startswith("make ")][0] == block("README.md", "make test")
 
 

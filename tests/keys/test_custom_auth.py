@@ -124,7 +124,9 @@ async def test_the_master_key_is_the_admin_under_litellms_own_word(proxy, databa
     assert not custom_auth.embedded_live(token_of(MASTER))
 
 
-@pytest.mark.parametrize("key", ["", None, b"sk-a", 7, "a", "SK-A", " sk-a", host_keys.MASTER_KEY_TOKEN, token_of("sk-a")])
+@pytest.mark.parametrize(
+    "key", ["", None, b"sk-a", 7, "a", "SK-A", " sk-a", host_keys.MASTER_KEY_TOKEN, token_of("sk-a")]
+)
 async def test_what_is_no_key_is_refused_without_a_look(proxy, state: Path, key: object) -> None:
     """Only text that begins with sk- is looked up."""
     code, kind, param, message = await refusal(key)
