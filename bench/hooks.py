@@ -148,6 +148,10 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
     async def send(message: object) -> None:
         return None
 
+    async def receive() -> object:
+        """The client is still there: nothing more comes."""
+        return await asyncio.Event().wait()
+
     wrap.app = app
 
     async def request(with_wrap: bool, consent: bool) -> None:
@@ -160,7 +164,7 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
         if consent:
             headers.append((b"x-registry-allow-metered", b"true"))
         scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "root_path": "", "headers": headers}
-        await (wrap if with_wrap else app)(scope, None, send)
+        await (wrap if with_wrap else app)(scope, receive, send)
 
     async def block(with_wrap: bool, consent: bool, at: int, size: int) -> float:
         """Return CPU microseconds a request."""
