@@ -129,7 +129,6 @@ ROWS: dict[str, Row] = {
     "closed: containers": Row(post("/v1/containers", {"model": "paid-fallback"}), **CLOSED),
     "closed: evals": Row(post("/v1/evals", {"model": "paid-fallback"}), **CLOSED),
 }
-EMBEDDING_FREE = ("large", "small")
 
 
 @dataclass(frozen=True)
