@@ -12,9 +12,11 @@ from typing import Final
 
 from litellm_registry_hook.errors import StateError
 
-SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 5.0
-SCHEMA: Final = """
+# One step a version: a file at version n gets the steps from n on, in one transaction. A step that was released stays
+# as it is.
+STEPS: Final = (
+    """
 CREATE TABLE virtual_keys (
     token TEXT PRIMARY KEY, alias TEXT NOT NULL, models TEXT, created TEXT NOT NULL,
     expires TEXT, revoked TEXT, note TEXT
@@ -33,7 +35,16 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_at ON audit (at);
 CREATE TABLE workers (id TEXT PRIMARY KEY, seen TEXT NOT NULL) STRICT;
-"""
+""",
+    # seq never comes twice, also when the table has been empty in between.
+    """
+CREATE TABLE leases (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,
+    data TEXT NOT NULL, until REAL NOT NULL, UNIQUE (kind, key)
+) STRICT;
+""",
+)
+SCHEMA_VERSION: Final = len(STEPS)
 
 
 class Database:
@@ -119,12 +130,12 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise StateError(f"state file {path} was written by a newer version; use that one, or another file")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have been first.
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in SCHEMA.split(";"):
-                if statement.strip():
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        # Another process may have been first, with a newer version even.
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        for statement in ";".join(STEPS[found:]).split(";"):
+            if statement.strip():
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {max(found, SCHEMA_VERSION)}")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
