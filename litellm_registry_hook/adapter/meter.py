@@ -36,17 +36,19 @@ class Meter:
         self.live = live
         self.registry = registry
 
-    async def admit(self, scope: Scope, model: str) -> Skip | None:
-        """Book one metered call; None lets it leave.
+    async def admit(self, scope: Scope, model: str, times: int = 1, note: str = "") -> Skip | None:
+        """Book one metered call, or the calls of a batch, all or none; None lets it leave.
 
         Args:
             scope: the request.
             model: registry id of the metered model, or the name of one that the registry does not know.
+            times: how many calls it makes.
+            note: for the audit trail.
 
         """
-        return await asyncio.to_thread(self._admit, scope, model)
+        return await asyncio.to_thread(self._admit, scope, model, times, note)
 
-    def _admit(self, scope: Scope, model: str) -> Skip | None:
+    def _admit(self, scope: Scope, model: str, times: int, note: str) -> Skip | None:
         if self.live.database is None:
             return Skip(model, "model_unavailable", NO_STATE)
         # A grant that was removed a moment ago must not pay for one more call: look again before it leaves.
@@ -58,13 +60,19 @@ class Meter:
             skip = Skip(model, "metered_key_not_opted_in", GONE)
             self.refused(scope, skip)
             return skip
+        who = scope.caller.token or scope.caller.kind
         try:
-            if _book(self.live.database, grant, scope, model, ask.now):
+            if _book(self.live.database, grant, _record("called", scope, model, ask.now, note=note), who, times):
                 return None
         except StateError:
             return Skip(model, "model_unavailable", NO_STATE)
         tomorrow = (ask.now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-        reason = f"this virtual key has made its {grant.max_calls} calls of today (UTC); raise max_calls to allow more"
+        reason = (
+            f"this virtual key has made its {grant.max_calls} calls of today (UTC); raise max_calls to allow more"
+            if times == 1
+            else f"{times} calls are more than what is left of this virtual key's {grant.max_calls} of today (UTC); send "
+            "fewer lines or raise max_calls"
+        )
         skip = Skip(model, "metered_cap_reached", reason, (tomorrow - ask.now).total_seconds())
         self.refused(scope, skip)
         return skip
@@ -81,17 +89,16 @@ class Meter:
         self.live.record(entry)
 
 
-def _book(database: Database, grant: Grant, scope: Scope, model: str, now: datetime) -> bool:
+def _book(database: Database, grant: Grant, record: AuditRecord, who: str, times: int) -> bool:
     if grant.max_calls is not None:
-        day = now.astimezone(timezone.utc).date().isoformat()
-        who = scope.caller.token or scope.caller.kind
-        if not calls.take(database, who, model, day, grant.max_calls):
+        day = record.at.astimezone(timezone.utc).date().isoformat()
+        if not calls.take(database, who, record.model, day, grant.max_calls, times):
             return False
-    audit.append(database, _record("called", scope, model, now))
+    audit.append(database, record)
     return True
 
 
-def _record(kind: Kind, scope: Scope, model: str, now: datetime, code: str = "") -> AuditRecord:
+def _record(kind: Kind, scope: Scope, model: str, now: datetime, code: str = "", note: str = "") -> AuditRecord:
     caller = scope.caller
     return AuditRecord(
         now,
@@ -102,4 +109,5 @@ def _record(kind: Kind, scope: Scope, model: str, now: datetime, code: str = "")
         scope.tier or "",
         scope.request_id,
         code=code,
+        note=note,
     )

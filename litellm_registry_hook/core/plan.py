@@ -149,10 +149,11 @@ def metered_skip(registry: Registry, model: Model, ask: Ask) -> Skip | None:
     """Ask the consent gate for one model: None lets it through."""
     if not model.metered:
         return None
-    return _metered(registry, model.id, ask)
+    return metered_by_name(registry, model.id, ask)
 
 
-def _metered(registry: Registry, name: str, ask: Ask) -> Skip | None:
+def metered_by_name(registry: Registry, name: str, ask: Ask) -> Skip | None:
+    """Ask the consent gate for a name that counts as metered: None lets it through."""
     if not ask.allow_metered:
         return Skip(
             name,
@@ -214,7 +215,7 @@ def unlisted(registry: Registry, name: str, ask: Ask) -> Refusal | None:
             f"{_quoted(name)} is not in the registry and routing.unlisted_models is deny; "
             "add it to model-registry.yaml",
         )
-    skip = _metered(registry, name, ask)
+    skip = metered_by_name(registry, name, ask)
     if skip is None:
         return None
     return refuse(

@@ -29,6 +29,8 @@ STATUS: Final[dict[str, int]] = {
     "bad_wait": 400,
     "bad_fallbacks": 400,
     "bad_model_list": 400,
+    "bad_batch_file": 400,
+    "batch_file_unchecked": 403,
 }
 """HTTP status by refusal code."""
 

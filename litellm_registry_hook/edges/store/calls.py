@@ -5,25 +5,25 @@ from __future__ import annotations
 from litellm_registry_hook.edges.store.database import Database
 
 
-def take(database: Database, token: str, model: str, day: str, limit: int) -> bool:
-    """Count one more call unless the limit is reached; False where it is.
+def take(database: Database, token: str, model: str, day: str, limit: int, more: int = 1) -> bool:
+    """Count one more call, or several at once, unless they go over the limit; False where they do.
 
     Args:
         database: the state.
         token: the key. model: the metered model. day: `YYYY-MM-DD`, UTC.
-        limit: calls a day.
+        limit: calls a day. more: how many are to be counted, all or none.
 
     """
     with database.writing() as connection:
         row = connection.execute(
             "SELECT count FROM calls WHERE token = ? AND model = ? AND day = ?", (token, model, day)
         ).fetchone()
-        if row is not None and row[0] >= limit:
+        if (row[0] if row is not None else 0) + more > limit:
             return False
         connection.execute(
-            "INSERT INTO calls (token, model, day, count) VALUES (?, ?, ?, 1) "
-            "ON CONFLICT (token, model, day) DO UPDATE SET count = count + 1",
-            (token, model, day),
+            "INSERT INTO calls (token, model, day, count) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (token, model, day) DO UPDATE SET count = count + excluded.count",
+            (token, model, day, more),
         )
         connection.execute("DELETE FROM calls WHERE day < date(?, '-7 days')", (day,))
         return True

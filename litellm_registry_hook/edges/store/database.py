@@ -43,6 +43,12 @@ CREATE TABLE leases (
     data TEXT NOT NULL, until REAL NOT NULL, UNIQUE (kind, key)
 ) STRICT;
 """,
+    """
+CREATE TABLE batch_files (
+    provider TEXT NOT NULL, api_base TEXT NOT NULL, id TEXT NOT NULL, model TEXT NOT NULL, lines INTEGER NOT NULL,
+    at TEXT NOT NULL, PRIMARY KEY (provider, api_base, id)
+) STRICT;
+""",
 )
 SCHEMA_VERSION: Final = len(STEPS)
 
