@@ -70,8 +70,8 @@ class Meter:
         reason = (
             f"this virtual key has made its {grant.max_calls} calls of today (UTC); raise max_calls to allow more"
             if times == 1
-            else f"{times} calls are more than what is left of this virtual key's {grant.max_calls} of today (UTC); send "
-            "fewer lines or raise max_calls"
+            else f"{times} calls are more than this virtual key has left of its {grant.max_calls} of today (UTC); "
+            "send fewer lines or raise max_calls"
         )
         skip = Skip(model, "metered_cap_reached", reason, (tomorrow - ask.now).total_seconds())
         self.refused(scope, skip)
@@ -92,13 +92,13 @@ class Meter:
 def _book(database: Database, grant: Grant, record: AuditRecord, who: str, times: int) -> bool:
     if grant.max_calls is not None:
         day = record.at.astimezone(timezone.utc).date().isoformat()
-        if not calls.take(database, who, record.model, day, grant.max_calls, times):
+        if not calls.take(database, who, record.model, day, grant.max_calls, more=times):
             return False
     audit.append(database, record)
     return True
 
 
-def _record(kind: Kind, scope: Scope, model: str, now: datetime, code: str = "", note: str = "") -> AuditRecord:
+def _record(kind: Kind, scope: Scope, model: str, now: datetime, *, code: str = "", note: str = "") -> AuditRecord:
     caller = scope.caller
     return AuditRecord(
         now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litellm_registry_hook.edges.store.database import Database
 
 
-def take(database: Database, token: str, model: str, day: str, limit: int, more: int = 1) -> bool:
+def take(database: Database, token: str, model: str, day: str, limit: int, *, more: int = 1) -> bool:
     """Count one more call, or several at once, unless they go over the limit; False where they do.
 
     Args:
