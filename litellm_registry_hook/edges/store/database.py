@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -43,32 +44,46 @@ CREATE TABLE leases (
     data TEXT NOT NULL, until REAL NOT NULL, UNIQUE (kind, key)
 ) STRICT;
 """,
-    """
-CREATE TABLE batch_files (
-    provider TEXT NOT NULL, api_base TEXT NOT NULL, id TEXT NOT NULL, model TEXT NOT NULL, lines INTEGER NOT NULL,
-    at TEXT NOT NULL, PRIMARY KEY (provider, api_base, id)
-) STRICT;
-""",
 )
 SCHEMA_VERSION: Final = len(STEPS)
+_NUMBERS: Final = count()
 
 
 class Database:
     """The state file. Safe to share between threads; every method of the table modules takes one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, upgrade: bool = True) -> None:
+        """Name a state file; nothing is opened yet.
+
+        Args:
+            path: where it is.
+            upgrade: bring a file of an older version up to this one; without, it is read as it is.
+
+        """
         self.path = path
+        self._upgrade = upgrade
+        self._opened = False
         self._local = threading.local()
 
     def _connect(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        present = _file_of(self.path)
+        if found is not None and present != self._local.file:
+            # A connection stays with the file it opened, also when another one takes its name.
+            self._drop()
+            found = None
+        if present is None and self._opened:
+            # A new one would have forgotten who is revoked.
+            raise StateError(f"state file {self.path} is gone")
         if found is None:
             _make(self.path)
+            file = _file_of(self.path)
             found = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             found.execute("PRAGMA journal_mode = WAL")
             found.execute("PRAGMA synchronous = NORMAL")
-            _migrate(found, self.path)
-            self._local.connection = found
+            _migrate(found, self.path, upgrade=self._upgrade)
+            self._local.connection, self._local.file, self._local.number = found, file, next(_NUMBERS)
+            self._opened = True
         return found
 
     @contextmanager
@@ -102,10 +117,14 @@ class Database:
                 raise
             connection.execute("COMMIT")
 
-    def version(self) -> int:
-        """Return a number that changes when another connection has written."""
+    def version(self) -> str:
+        """Return a text that changes when another connection has written.
+
+        SQLite counts for each connection by itself, so one thread's text is never another's.
+        """
         with self.reading() as connection:
-            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+            changes = connection.execute("PRAGMA data_version").fetchone()[0]
+        return f"{self._local.number}.{changes}"
 
     def _drop(self) -> None:
         found = getattr(self._local, "connection", None)
@@ -114,8 +133,9 @@ class Database:
             found.close()
 
     def close(self) -> None:
-        """Close this thread's connection."""
+        """Close this thread's connection; whoever uses it again may find no file and makes one."""
         self._drop()
+        self._opened = False
 
 
 def _make(path: Path) -> None:
@@ -128,9 +148,17 @@ def _make(path: Path) -> None:
             path.chmod(0o600)
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _file_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, *, upgrade: bool) -> None:
     found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found == SCHEMA_VERSION:
+    if found == SCHEMA_VERSION or (0 < found < SCHEMA_VERSION and not upgrade):
         return
     if found > SCHEMA_VERSION:
         raise StateError(f"state file {path} was written by a newer version; use that one, or another file")
