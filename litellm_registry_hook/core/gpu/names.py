@@ -38,7 +38,7 @@ def short_name(name: str) -> str:
 def ollama_name(model: Model) -> str:
     """Return the name that LiteLLM gives the server: without the provider's prefix."""
     head, slash, rest = model.litellm_model.partition("/")
-    return rest if slash and head in OLLAMA_PROVIDERS else model.litellm_model
+    return rest if slash and (head in OLLAMA_PROVIDERS or head == model.provider) else model.litellm_model
 
 
 def base_of(api_base: str) -> str:
