@@ -27,9 +27,7 @@ from litellm_registry_hook.edges.proxy_api import TIMEOUT_SECONDS, ProxyApi, Sen
 from litellm_registry_hook.edges.registry_edit_desk import Desk, Done, Wish, utc_now
 from litellm_registry_hook.edges.registry_edit_list import rows, rows_of
 from litellm_registry_hook.edges.registry_file import registry_path
-from litellm_registry_hook.edges.store import virtual_keys
-from litellm_registry_hook.edges.store.database import Database
-from litellm_registry_hook.edges.store.place import state_path
+from litellm_registry_hook.edges.store.place import open_state
 from litellm_registry_hook.errors import ConfigError, RegistryError, StateError
 
 T = TypeVar("T")
@@ -137,7 +135,7 @@ def _outcome(desk: Desk, done: Done) -> dict[str, Any]:
 
 
 def _keys(desk: Desk) -> dict[str, Any]:
-    found = virtual_keys.every(desk.database) if desk.database.path.exists() else []
+    found = desk.stores.embedded()
     return {
         "keys": [_key(one, live=one.live(desk.now())) for one in found],
         "litellm_keys": "/key/list" if desk.api is not None else None,
@@ -165,11 +163,11 @@ async def _answer(
     api = ProxyApi(_inside(request)) if host_keys.has_key_database() else None
 
     def run() -> dict[str, Any]:
-        database = Database(state_path(os.environ, gates.registry.state))
+        state = open_state(os.environ, gates.registry.state)
         try:
-            return work(Desk(registry_path(), database, host_keys.name_of_admin(auth), api, utc_now, on_proxy=True))
+            return work(Desk(registry_path(), state, host_keys.name_of_admin(auth), api, utc_now, on_proxy=True))
         finally:
-            database.close()
+            state.close()
 
     try:
         return JSONResponse(await asyncio.to_thread(run))

@@ -10,7 +10,6 @@ import hmac
 import os
 from datetime import datetime, timezone
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -18,21 +17,22 @@ from litellm_registry_hook.adapter import host, host_keys
 from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.core.when import show_moment
 from litellm_registry_hook.edges.store.mirror import KeyMirror
-from litellm_registry_hook.edges.store.place import VARIABLE, state_path
+from litellm_registry_hook.edges.store.place import VARIABLE, open_state
+from litellm_registry_hook.edges.store.port import State
 
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
 UNAVAILABLE: Final = 503
 
 
-def _place() -> Path:
+def _open_state() -> State:
     from litellm_registry_hook.wiring import load_registry  # noqa: PLC0415
 
     # LITELLM_REGISTRY_STATE outranks the registry, which then need not be read.
-    return state_path(os.environ, None if os.environ.get(VARIABLE) else load_registry().state)
+    return open_state(os.environ, None if os.environ.get(VARIABLE) else load_registry().state)
 
 
-MIRROR: Final = KeyMirror(_place)
+MIRROR: Final = KeyMirror(_open_state)
 
 
 async def user_api_key_auth(request: Any, api_key: Any) -> host.UserAPIKeyAuth:

@@ -19,8 +19,7 @@ from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.edges.registry_file import check_file, report_line
 from litellm_registry_hook.edges.registry_watch import RegistryWatch
-from litellm_registry_hook.edges.store import audit, revocations, workers
-from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import StateError
 
 log = logging.getLogger("litellm_registry_hook")
@@ -32,20 +31,20 @@ class Live:
     """The background of one worker.
 
     Attributes:
-        database: the state; None where there is none to be had (then no metered calls).
+        state: the state; None where its address is of no use (then no metered calls).
         revoked: removed grants by token.
         broken: problems of the file as it stands now; empty while the last edit is in force.
 
     """
 
-    def __init__(self, path: Path, database: Database | None, replace: Callable[[Registry], None]) -> None:
+    def __init__(self, path: Path, state: State | None, replace: Callable[[Registry], None]) -> None:
         self.path = path
-        self.database = database
+        self.state = state
         self.revoked: dict[str, frozenset[str]] = {}
         self.broken: tuple[Problem, ...] = ()
         self._replace = replace
         self._watch = RegistryWatch(path)
-        self._version = -1
+        self._version: str | None = None
         self._ticks = 0
         self._looking = threading.Lock()
         self._state_ok = True
@@ -64,9 +63,9 @@ class Live:
     def tick(self) -> None:
         """Look once, and every other second tell the state that this worker is there."""
         self.look()
-        if self.database is not None and self._state_ok and self._ticks % BEAT_EVERY == 0:
+        if self.state is not None and self._state_ok and self._ticks % BEAT_EVERY == 0:
             try:
-                workers.beat(self.database, f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
+                self.state.beat(f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
             except StateError as error:
                 log.warning("%s", error)
         self._ticks += 1
@@ -76,8 +75,8 @@ class Live:
         with self._looking:
             if self._watch.changed():
                 self._reload()
-            if self.database is not None:
-                self._read_state(self.database)
+            if self.state is not None:
+                self._read_state(self.state)
 
     def _poll(self) -> None:
         pause = threading.Event()
@@ -98,11 +97,11 @@ class Live:
         self._replace(registry)
         log.info("the edit of %s is in force", self.path)
 
-    def _read_state(self, database: Database) -> None:
+    def _read_state(self, state: State) -> None:
         try:
-            version = database.version()
+            version = state.version()
             if version != self._version:
-                self.revoked = revocations.every(database)
+                self.revoked = state.revocations()
                 self._version = version
         except StateError as error:
             if self._state_ok:
@@ -116,9 +115,9 @@ class Live:
     def _write(self) -> None:
         while True:
             entry = self._records.get()
-            if self.database is None:
+            if self.state is None:
                 continue
             try:
-                audit.append(self.database, entry)
+                self.state.append_audit(entry)
             except StateError as error:
                 log.error("audit record lost: %s: %s", entry, error)  # noqa: TRY400

@@ -1,6 +1,6 @@
 """Books a metered call before it leaves: the grant as it stands now, the day's cap, and a record of the audit trail.
 
-Only metered calls come by here, so only they wait for the state file. Without the state there are none.
+Only metered calls come by here, so only they wait for the state. Without the state there are none.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from litellm_registry_hook.core.consent import Caller, Grant, grant_for
 from litellm_registry_hook.core.refusal import Skip
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.virtual_key import short
-from litellm_registry_hook.edges.store import audit, calls
-from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import StateError
 
 AUDITED: Final = frozenset(
     {"metered_consent_missing", "metered_key_not_opted_in", "metered_cap_reached", "unlisted_model"}
 )
-NO_STATE: Final = "the state file cannot be used, and no metered call leaves without a record; see the proxy's log"
+NO_STATE: Final = "the state cannot be used, and no metered call leaves without a record; see the proxy's log"
 GONE: Final = "the grant of this virtual key has just ended"
 
 
@@ -49,7 +48,7 @@ class Meter:
         return await asyncio.to_thread(self._admit, scope, model, times, note)
 
     def _admit(self, scope: Scope, model: str, times: int, note: str) -> Skip | None:
-        if self.live.database is None:
+        if self.live.state is None:
             return Skip(model, "model_unavailable", NO_STATE)
         # A grant that was removed a moment ago must not pay for one more call: look again before it leaves.
         self.live.look()
@@ -62,7 +61,7 @@ class Meter:
             return skip
         who = scope.caller.token or scope.caller.kind
         try:
-            if _book(self.live.database, grant, _record("called", scope, model, ask.now, note=note), who, times):
+            if _book(self.live.state, grant, _record("called", scope, model, ask.now, note=note), who, times):
                 return None
         except StateError:
             return Skip(model, "model_unavailable", NO_STATE)
@@ -89,12 +88,12 @@ class Meter:
         self.live.record(entry)
 
 
-def _book(database: Database, grant: Grant, record: AuditRecord, who: str, times: int) -> bool:
+def _book(state: State, grant: Grant, record: AuditRecord, who: str, times: int) -> bool:
     if grant.max_calls is not None:
         day = record.at.astimezone(timezone.utc).date().isoformat()
-        if not calls.take(database, who, record.model, day, grant.max_calls, more=times):
+        if not state.take_call(who, record.model, day, grant.max_calls, more=times):
             return False
-    audit.append(database, record)
+    state.append_audit(record)
     return True
 
 

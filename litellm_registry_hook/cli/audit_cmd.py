@@ -32,29 +32,25 @@ def audit(since: str | None, key: str | None, kind: Kind | None) -> int:
     """
     from litellm_registry_hook.core.audit_view import choose, read_key, with_costs, without_joined  # noqa: PLC0415
     from litellm_registry_hook.core.since import read_since  # noqa: PLC0415
-    from litellm_registry_hook.edges.store import audit as trail  # noqa: PLC0415
-    from litellm_registry_hook.edges.store.database import Database  # noqa: PLC0415
-    from litellm_registry_hook.edges.store.place import state_path  # noqa: PLC0415
+    from litellm_registry_hook.edges.store.place import open_state  # noqa: PLC0415
 
     try:
         start = read_since(since, datetime.now().astimezone()) if since is not None else None
         whose = read_key(key) if key is not None else None
     except ValueError as problem:
         raise click.UsageError(f"{problem}.") from None
-    path = state_path(os.environ, read_registry().state)
+    state = open_state(os.environ, read_registry().state)
     records: list[AuditRecord] = []
-    if path.exists():
-        database = Database(path)
-        # The trail is kept in UTC and compared as text.
-        records = trail.read(database, start.astimezone(timezone.utc) if start is not None else None)
-        database.close()
+    if state.exists():
+        records = state.audit(start)
+        state.close()
     chosen = choose(with_costs(records), whose, kind)
     if wants_json():
         print_json([as_data(record) for record in chosen])
     elif chosen:
         print_table(HEAD, [row(record) for record in (chosen if kind == "cost" else without_joined(chosen))])
     if not chosen:
-        notice(f"no records in {path}")
+        notice(f"no records in {state.place}")
     return 0
 
 

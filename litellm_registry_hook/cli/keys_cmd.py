@@ -16,7 +16,7 @@ from litellm_registry_hook.cli.output import error, notice, print_json, print_ta
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.virtual_key import VirtualKey
-    from litellm_registry_hook.edges.store.database import Database
+    from litellm_registry_hook.edges.store.port import State
 
 EXIT_NO = 1
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
@@ -53,11 +53,11 @@ def create(alias: str, models: tuple[str, ...], expires: str | None, note: str |
     _check_alias(alias)
     ends = _when(expires, now)
     registry = registry_if_readable()
-    database = open_store(registry)
+    state = open_store(registry)
     key = new_key()
     row = VirtualKey(token_of(key), alias, names, now, ends, None, note)
     try:
-        retired = store(database, row, now)
+        retired = store(state, row, now)
     except UsedAliasError:
         error(
             f"alias `{alias}` has a live key; end it first (litellm-registry keys revoke {alias}), "
@@ -70,7 +70,7 @@ def create(alias: str, models: tuple[str, ...], expires: str | None, note: str |
         notice(f"warning: {text}")
     if retired:
         notice(f"the expired key of `{alias}` is revoked")
-    say_where(database, now)
+    say_where(state, now)
     return 0
 
 
@@ -80,17 +80,16 @@ def list_keys() -> int:
     """List the keys: who, for what, until when. The keys themselves are not kept."""
     from litellm_registry_hook.cli.keys_store import open_store, registry_if_readable  # noqa: PLC0415
     from litellm_registry_hook.cli.keys_text import data_of, row_of  # noqa: PLC0415
-    from litellm_registry_hook.edges.store import virtual_keys  # noqa: PLC0415
 
     now = datetime.now(timezone.utc)
-    database = open_store(registry_if_readable())
+    state = open_store(registry_if_readable())
     # Reading makes no store where there is none.
-    found = virtual_keys.every(database) if database.path.exists() else []
+    found = state.virtual_keys() if state.exists() else []
     if wants_json():
         print_json([data_of(one, now) for one in found])
         return 0
     if not found:
-        notice(f"no keys in {database.path.absolute()}")
+        notice(f"no keys in {state.place}")
         return 0
     head = ("ALIAS", "TOKEN", "MODELS", "CREATED", "EXPIRES", "STATE", "NOTE")
     print_table(head, [row_of(one, now) for one in found])
@@ -106,16 +105,15 @@ def revoke(key: str) -> int:
     Exit codes: 0 ended, 1 there is no live one.
     """
     from litellm_registry_hook.cli.keys_store import open_store, registry_if_readable, say_where  # noqa: PLC0415
-    from litellm_registry_hook.edges.store import virtual_keys  # noqa: PLC0415
 
     now = datetime.now(timezone.utc)
-    database = open_store(registry_if_readable())
-    found = _find(database, key, now)
+    state = open_store(registry_if_readable())
+    found = _find(state, key, now)
     if isinstance(found, str):
         return _no(found)
-    if not virtual_keys.revoke(database, found.token, now):
+    if not state.revoke_key(found.token, now):
         return _no(f"the key of `{found.alias}` was revoked a moment ago")
-    say_where(database, now)
+    say_where(state, now)
     _say({"alias": found.alias, "token": found.token}, f"`{found.alias}` is revoked, in every worker within 2 seconds")
     return 0
 
@@ -132,23 +130,22 @@ def rotate(key: str, expires: str | None) -> int:
     from litellm_registry_hook.cli.keys_store import open_store, registry_if_readable, say_where  # noqa: PLC0415
     from litellm_registry_hook.cli.keys_text import opt_in_notes  # noqa: PLC0415
     from litellm_registry_hook.core.virtual_key import token_of  # noqa: PLC0415
-    from litellm_registry_hook.edges.store import virtual_keys  # noqa: PLC0415
 
     now = datetime.now(timezone.utc)
     ends = _when(expires, now)
     registry = registry_if_readable()
-    database = open_store(registry)
-    old = _find(database, key, now, expired_too=ends is not None)
+    state = open_store(registry)
+    old = _find(state, key, now, expired_too=ends is not None)
     if isinstance(old, str):
         return _no(old)
     fresh = new_key()
     row = replace(old, token=token_of(fresh), created=now, expires=ends or old.expires)
-    if not virtual_keys.rotate(database, old.token, row, now):
+    if not state.rotate_key(old.token, row, now):
         return _no(f"the key of `{old.alias}` was revoked a moment ago")
     _print_key(fresh, row)
     for text in opt_in_notes(registry, old, row, now) if registry is not None else ():
         notice(text)
-    say_where(database, now)
+    say_where(state, now)
     return 0
 
 
@@ -157,38 +154,37 @@ def new_key() -> str:
     return "sk-" + secrets.token_urlsafe(32)
 
 
-def store(database: Database, row: VirtualKey, now: datetime) -> bool:
+def store(state: State, row: VirtualKey, now: datetime) -> bool:
     """Store a new key; an expired one of its alias makes way. Returns whether one did.
 
     Raises:
         UsedAliasError: a live key has the alias.
 
     """
-    from litellm_registry_hook.edges.store import virtual_keys  # noqa: PLC0415
+    from litellm_registry_hook.edges.store.port import AliasTakenError  # noqa: PLC0415
 
     try:
-        virtual_keys.add(database, row)
-    except virtual_keys.AliasTakenError:
-        holders = [one for one in virtual_keys.every(database) if one.alias == row.alias and one.revoked is None]
+        state.add_key(row)
+    except AliasTakenError:
+        holders = [one for one in state.virtual_keys() if one.alias == row.alias and one.revoked is None]
         old = next((one for one in holders if not one.live(now)), None)
-        if old is None or not virtual_keys.rotate(database, old.token, row, now):
+        if old is None or not state.rotate_key(old.token, row, now):
             raise UsedAliasError(row.alias) from None
         return True
     return False
 
 
-def _find(database: Database, text: str, now: datetime, *, expired_too: bool = False) -> VirtualKey | str:
+def _find(state: State, text: str, now: datetime, *, expired_too: bool = False) -> VirtualKey | str:
     """Return the live key that KEY means, or why there is none; what may be a key is not repeated."""
     from litellm_registry_hook.core.findings import redact  # noqa: PLC0415
     from litellm_registry_hook.core.virtual_key import TOKEN_PREFIX, read_token, short  # noqa: PLC0415
     from litellm_registry_hook.core.when import show_moment  # noqa: PLC0415
-    from litellm_registry_hook.edges.store import virtual_keys  # noqa: PLC0415
 
     token = read_token(text)
     if token is None and text.startswith(TOKEN_PREFIX):
         raise click.UsageError("a token is sha256: and 64 hex digits, lower case; `keys list` shows aliases")
     name = f"token {short(token)}" if token is not None else f"alias `{redact(text)}`"
-    every = virtual_keys.every(database) if database.path.exists() else []
+    every = state.virtual_keys() if state.exists() else []
     found = [one for one in every if (one.token == token if token is not None else one.alias == text)]
     if not found:
         return f"there is no key with {name}; `litellm-registry keys list` shows all"

@@ -11,7 +11,7 @@ from litellm_registry_hook.cli.output import notice
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.registry import Registry
-    from litellm_registry_hook.edges.store.database import Database
+    from litellm_registry_hook.edges.store.port import State
 
 HEARTBEAT_SECONDS = 10
 
@@ -37,26 +37,24 @@ def registry_if_readable() -> Registry | None:
         return None
 
 
-def open_store(registry: Registry | None) -> Database:
+def open_store(registry: Registry | None) -> State:
     """Return the state that the environment or the registry names; nothing is read yet.
 
     Raises:
         StateError: its URL is of no use.
 
     """
-    from litellm_registry_hook.edges.store.database import Database  # noqa: PLC0415
-    from litellm_registry_hook.edges.store.place import state_path  # noqa: PLC0415
+    from litellm_registry_hook.edges.store.place import open_state  # noqa: PLC0415
 
-    return Database(state_path(os.environ, registry.state if registry is not None else None))
+    return open_state(os.environ, registry.state if registry is not None else None)
 
 
-def say_where(database: Database, now: datetime) -> None:
-    """Print the state's path after a write, and a warning where no running proxy uses it."""
-    from litellm_registry_hook.edges.store import workers  # noqa: PLC0415
-
-    notice(f"state: {database.path.absolute()}")
-    if not workers.seen_since(database, now - timedelta(seconds=HEARTBEAT_SECONDS)):
+def say_where(state: State, now: datetime) -> None:
+    """Print the state's place after a write, and a warning where no running proxy uses it."""
+    notice(f"state: {state.place}")
+    if not state.workers_since(now - timedelta(seconds=HEARTBEAT_SECONDS)):
+        example = "=sqlite:////PATH" if state.file is not None else ""
         notice(
             "warning: no running proxy uses this state; a proxy that runs as another user, or elsewhere, has one of "
-            "its own (set LITELLM_REGISTRY_STATE=sqlite:////PATH alike for both)"
+            f"its own (set LITELLM_REGISTRY_STATE{example} alike for both)"
         )

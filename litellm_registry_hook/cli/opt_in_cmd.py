@@ -137,4 +137,4 @@ def _show(desk: Desk, done: Done, *, removed: bool = False) -> None:
         click.echo(f"{' and '.join(name_of(key) for key in done.keys)}: not opted in")
     for note in done.notes:
         notice(f"note: {note}")
-    say_where(desk.database, desk.now())
+    say_where(desk.state, desk.now())

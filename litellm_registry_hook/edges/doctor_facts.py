@@ -14,9 +14,8 @@ from litellm_registry_hook.core.doctor_case import ENVIRONMENT, AdminKey, Case, 
 from litellm_registry_hook.core.doctor_config import DB_MODELS_SWITCH, WEAK_KEY_SWITCH
 from litellm_registry_hook.core.match import ENV_PREFIX
 from litellm_registry_hook.core.virtual_key import VirtualKey
-from litellm_registry_hook.edges.store import virtual_keys
-from litellm_registry_hook.edges.store.database import Database
-from litellm_registry_hook.edges.store.place import state_path
+from litellm_registry_hook.edges.store.place import open_state
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import StateError
 
 MASTER_KEY = "LITELLM_MASTER_KEY"
@@ -78,26 +77,33 @@ def _admin_key(case: Case, environ: Mapping[str, str]) -> AdminKey:
 def _state(case: Case, environ: Mapping[str, str]) -> tuple[FileState | None, str, tuple[VirtualKey, ...] | None]:
     """Look at the state without making one: how it lies on disk, why it cannot be used, its keys."""
     try:
-        path = state_path(environ, case.registry.state)
+        state = open_state(environ, case.registry.state, upgrade=False)
     except StateError as error:
         return None, str(error), None
-    state = file_state(str(path), path)
-    if state is None:
+    path = state.file
+    if path is None:
+        return (None, *_keys(state))
+    found = file_state(str(path), path)
+    if found is None:
         return None, "", ()
-    if not state.own:
+    if not found.own:
         # Opening it could leave files of ours beside it that the proxy's user cannot write.
-        return state, "", None
+        return found, "", None
     mode = path.stat().st_mode
-    database = Database(path)
     try:
-        keys = tuple(virtual_keys.every(database))
-    except StateError as error:
-        return state, str(error), None
+        return (found, *_keys(state))
     finally:
-        database.close()
         if path.stat().st_mode != mode:
             path.chmod(stat.S_IMODE(mode))  # the doctor looks, it mends nothing
-    return state, "", keys
+
+
+def _keys(state: State) -> tuple[str, tuple[VirtualKey, ...] | None]:
+    try:
+        return "", tuple(state.virtual_keys())
+    except StateError as error:
+        return str(error), None
+    finally:
+        state.close()
 
 
 def _litellm() -> str:

@@ -34,8 +34,7 @@ from litellm_registry_hook.edges.proxy_api import ProxyApi, ProxyKey
 from litellm_registry_hook.edges.registry_edit import edit_grants
 from litellm_registry_hook.edges.registry_edit_keys import KeyStores
 from litellm_registry_hook.edges.registry_file import load_registry
-from litellm_registry_hook.edges.store import audit, revocations
-from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import RegistryError
 
 PERMISSION: Final = "metered_opt_in"
@@ -90,7 +89,7 @@ class Desk:
     """Where grants are given and taken.
 
     Attributes:
-        registry_file: the registry. database: the state. who: who does it, for the audit trail.
+        registry_file: the registry. state: the state. who: who does it, for the audit trail.
         api: LiteLLM's keys, where a proxy was named.
         now: the clock.
         on_proxy: this is the proxy itself: nobody can name another one.
@@ -98,7 +97,7 @@ class Desk:
     """
 
     registry_file: Path
-    database: Database
+    state: State
     who: str
     api: ProxyApi | None = None
     now: Callable[[], datetime] = utc_now
@@ -107,7 +106,7 @@ class Desk:
     @property
     def stores(self) -> KeyStores:
         """Where keys are looked up."""
-        return KeyStores(self.database, self.api, self.on_proxy)
+        return KeyStores(self.state, self.api, self.on_proxy)
 
     def add(self, wish: Wish) -> Done:
         """Opt a key in.
@@ -119,7 +118,7 @@ class Desk:
         """
         now = self.now()
         terms = Terms(wish.models or None, limits_of(wish.expires, wish.max_calls, wish.note, now))
-        self.database.version()  # without an audit trail nobody is opted in
+        self.state.version()  # without an audit trail nobody is opted in
         key = self._key_for_grant(wish, now)
         if wish.permission:
             notes = self._add_permission(key, terms, foreign=wish.foreign, now=now)
@@ -143,7 +142,7 @@ class Desk:
             registry = load_registry(self.registry_file)
         except RegistryError:
             if found is not None:
-                revocations.add(self.database, found.token, models or None, now, self.who)
+                self.state.revoke_grant(found.token, models or None, now, self.who)
             raise
         by_alias = not key.strip().startswith((TOKEN_PREFIX, "sk-"))
         ref = found or KeyRef(alias=key.strip())
@@ -157,7 +156,7 @@ class Desk:
         keys = tuple(one for token, one in tokens.items() if token) or (ref,)
         for one in keys:
             if one.token:
-                revocations.add(self.database, one.token, gone, now, self.who)
+                self.state.revoke_grant(one.token, gone, now, self.who)
         losers: list[tuple[KeyRef, Models]] = []
 
         def decide(present: Registry) -> ListEdit:
@@ -228,12 +227,12 @@ class Desk:
 
     def _lift(self, registry: Registry, token: str, models: Models, now: datetime) -> None:
         """Take revocations of a permission back, for these models only."""
-        revoked = revocations.every(self.database).get(token, frozenset())
-        revocations.lift(self.database, token, models)
+        revoked = self.state.revocations().get(token, frozenset())
+        self.state.lift_revocation(token, models)
         if models is not None and EVERY in revoked:
             others = [model.id for model in registry.models if model.metered and model.id not in models]
             if others:
-                revocations.add(self.database, token, others, now, self.who)
+                self.state.revoke_grant(token, others, now, self.who)
 
     def _clear_permission(self, key: KeyRef, models: Models, registry: Registry, *, seen: bool) -> list[str]:
         if self.api is None or not key.token:
@@ -284,7 +283,7 @@ class Desk:
     def _record(self, kind: Kind, key: KeyRef, models: Models, now: datetime, note: str = "") -> None:
         for model in models or (EVERY,):
             entry = AuditRecord(now, kind, key.alias, short(key.token), model, who=self.who, note=note)
-            audit.append(self.database, entry)
+            self.state.append_audit(entry)
 
 
 def _dump(entry: str | OptIn) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Final
 from litellm_registry_hook.core.opt_in import KeyRef, OptInError
 from litellm_registry_hook.core.virtual_key import TOKEN_PREFIX, VirtualKey, read_token
 from litellm_registry_hook.edges.proxy_api import ProxyApi, ProxyKey
-from litellm_registry_hook.edges.store import virtual_keys
-from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import State
 
 _HEX: Final = re.compile(r"^[0-9A-Fa-f]{64}$")
 
@@ -21,18 +20,18 @@ class KeyStores:
     """Where keys are looked up.
 
     Attributes:
-        database: the state, with the embedded keys. api: LiteLLM's keys; None where no proxy was named.
+        state: the state, with the embedded keys. api: LiteLLM's keys; None where no proxy was named.
         on_proxy: nobody can name another proxy.
 
     """
 
-    database: Database
+    state: State
     api: ProxyApi | None = None
     on_proxy: bool = False
 
     def embedded(self) -> list[VirtualKey]:
         """Return the embedded keys; reading makes no state file."""
-        return virtual_keys.every(self.database) if self.database.path.exists() else []
+        return self.state.virtual_keys() if self.state.exists() else []
 
     def of_litellm(self) -> list[ProxyKey] | None:
         """Return LiteLLM's keys; None where no proxy was named or it has no database."""

@@ -14,7 +14,6 @@ from litellm_registry_hook.core.registry import OptIn, Registry
 from litellm_registry_hook.core.virtual_key import TOKEN_PREFIX, short
 from litellm_registry_hook.edges.registry_edit_desk import PERMISSION, Desk
 from litellm_registry_hook.edges.registry_file import load_registry
-from litellm_registry_hook.edges.store import audit, calls, revocations
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,11 @@ class _View:
     def _calls(self, entry: OptIn, token: str) -> Iterator[tuple[str, int]]:
         day = self.now.astimezone(timezone.utc).date().isoformat()
         every = [one.id for one in self.registry.models if one.metered]
-        counted = entry.max_calls is not None and token and self.desk.database.path.exists()
+        counted = entry.max_calls is not None and token and self.desk.state.exists()
         for model in entry.models if entry.models is not None else every:
             count = self.called[short(token), model] if token else 0
             if counted:
-                count = calls.count(self.desk.database, token, model, day)
+                count = self.desk.state.calls(token, model, day)
             if count or entry.max_calls is not None:
                 yield model, count
 
@@ -237,14 +236,14 @@ def _quiet_row(desk: Desk, token: str) -> Mapping[str, Any] | None:
 
 
 def _revoked(desk: Desk) -> Mapping[str, frozenset[str]]:
-    return revocations.every(desk.database) if desk.database.path.exists() else {}
+    return desk.state.revocations() if desk.state.exists() else {}
 
 
 def _view(desk: Desk, registry: Registry, live: frozenset[str] | None, now: datetime) -> _View:
     view = _View(desk, registry, now, live, _revoked(desk))
-    if not desk.database.path.exists():
+    if not desk.state.exists():
         return view
-    for record in audit.grants(desk.database):
+    for record in desk.state.grants():
         who = record.key or record.alias
         if record.kind == "granted":
             view.since.setdefault(who, record.at)
@@ -253,7 +252,7 @@ def _view(desk: Desk, registry: Registry, live: frozenset[str] | None, now: date
             view.since.pop(who, None)
             view.notes.pop(who, None)
     midnight = datetime.combine(now.astimezone(timezone.utc).date(), time(), timezone.utc)
-    for record in audit.read(desk.database, midnight):
+    for record in desk.state.audit(midnight):
         if record.kind == "called":
             view.called[record.key, record.model] += 1
     return view

@@ -197,7 +197,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str | None], li
         [("grant_not_needed", REG, "routing.metered_opt_in[0].models[0]")],
     ),
     "state elsewhere": (
-        {"state": "redis://cache:6379"}, {}, {"LITELLM_REGISTRY_STATE": None}, [("state_unusable", REG, "state")],
+        {"state": "redis://127.0.0.1:1"}, {}, {"LITELLM_REGISTRY_STATE": None}, [("state_unusable", REG, "state")],
     ),
 }  # fmt: skip
 

@@ -145,5 +145,5 @@ def test_without_state_nothing_metered_leaves(ups: dict[str, Upstream], tmp_path
     assert code(free) == "kimi"
     assert (paid.status_code, paid.json()["error"]["message"]) == (
         503,
-        "model 'paid-fallback': the state file cannot be used, and no metered call leaves without a record; see the proxy's log",
+        "model 'paid-fallback': the state cannot be used, and no metered call leaves without a record; see the proxy's log",
     )

@@ -26,6 +26,7 @@ from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.edges.store import virtual_keys
 from litellm_registry_hook.edges.store.database import Database
 from litellm_registry_hook.edges.store.mirror import KeyMirror
+from litellm_registry_hook.edges.store.sqlite_state import SqliteState
 
 MASTER = "sk-the-master-key-of-this-test"
 NOW = datetime.now(timezone.utc)
@@ -41,7 +42,7 @@ class Request:
 @pytest.fixture
 def proxy(state: Path, monkeypatch: pytest.MonkeyPatch):
     """This process as a proxy that authenticates with us."""
-    mirror = KeyMirror(lambda: state, every_s=60)
+    mirror = KeyMirror(lambda: SqliteState(state), every_s=60)
     monkeypatch.setattr(custom_auth, "MIRROR", mirror)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setitem(proxy_server.general_settings, "custom_auth_run_common_checks", True)

@@ -17,6 +17,7 @@ from litellm_registry_hook.cli.keys_cmd import UsedAliasError, new_key, store
 from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.edges.store import virtual_keys, workers
 from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.sqlite_state import SqliteState
 
 ROOT = Path(__file__).parents[2]
 Cli = Callable[..., tuple[int, str, str]]
@@ -410,7 +411,7 @@ def test_of_fifty_creates_of_one_alias_one_wins(state: Path, with_expired: bool)
     won: list[str] = []
 
     def run() -> None:
-        own = Database(state)
+        own = SqliteState(state)
         row = VirtualKey(token_of(new_key()), "bot", None, now)
         start.wait()
         try:

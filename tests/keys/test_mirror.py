@@ -15,6 +15,7 @@ from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.edges.store import virtual_keys
 from litellm_registry_hook.edges.store.database import Database
 from litellm_registry_hook.edges.store.mirror import KeyMirror
+from litellm_registry_hook.edges.store.sqlite_state import SqliteState
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 DEADLINE_S = 10
@@ -26,7 +27,7 @@ def row(alias: str) -> VirtualKey:
 
 @pytest.fixture
 def mirror(state: Path) -> Iterator[KeyMirror]:
-    one = KeyMirror(lambda: state, every_s=0.05)
+    one = KeyMirror(lambda: SqliteState(state), every_s=0.05)
     yield one
     one.stop()
 
@@ -40,7 +41,7 @@ def until(condition: Callable[[], bool]) -> bool:
 
 async def test_a_key_made_a_moment_ago_is_found(mirror: KeyMirror, database: Database) -> None:
     """A token that is not in memory is looked up in the file before it is refused."""
-    slow = KeyMirror(lambda: database.path, every_s=60)
+    slow = KeyMirror(lambda: SqliteState(database.path), every_s=60)
     assert await slow.find(row("a").token) is None
     virtual_keys.add(database, row("a"))
 
@@ -73,7 +74,7 @@ async def test_a_flood_of_unknown_tokens_reads_the_file_seldom(state: Path, data
             looks.append(time.monotonic())
             super()._look()
 
-    counting = Counting(lambda: state, every_s=60)
+    counting = Counting(lambda: SqliteState(state), every_s=60)
     found = await asyncio.gather(*(counting.find(token_of(f"sk-{number}")) for number in range(500)))
     counting.stop()
 
@@ -122,7 +123,7 @@ async def test_a_file_that_is_no_state_is_a_failure_until_it_is_one(state: Path)
     """Garbage in the place of the state accepts nobody and stops nothing."""
     state.parent.mkdir()
     state.write_bytes(b"not a database at all" * 100)
-    mirror = KeyMirror(lambda: state, every_s=0.05)
+    mirror = KeyMirror(lambda: SqliteState(state), every_s=0.05)
     found = await mirror.find(row("a").token)
     unreadable = mirror.readable
     state.unlink()
@@ -138,9 +139,9 @@ async def test_a_file_that_is_no_state_is_a_failure_until_it_is_one(state: Path)
 async def test_a_place_that_is_not_known_yet_is_asked_again(state: Path, database: Database) -> None:
     """While nothing says where the state is, nobody is accepted; then the keys are read."""
     virtual_keys.add(database, row("a"))
-    places: list[Path] = []
+    places: list[SqliteState] = []
 
-    def place() -> Path:
+    def place() -> SqliteState:
         if not places:
             raise OSError("no registry")
         return places[0]
@@ -148,7 +149,7 @@ async def test_a_place_that_is_not_known_yet_is_asked_again(state: Path, databas
     mirror = KeyMirror(place, every_s=0.05)
     found = await mirror.find(row("a").token)
     unreadable = mirror.readable
-    places.append(state)
+    places.append(SqliteState(state))
 
     assert (found, unreadable) == (None, False)
     assert until(lambda: mirror.get(row("a").token) == row("a"))

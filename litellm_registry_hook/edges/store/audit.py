@@ -15,7 +15,9 @@ MARKS = ", ".join("?" for _ in fields(AuditRecord))
 def append(database: Database, record: AuditRecord) -> None:
     """Add a record, its moment in UTC: moments are compared as text. There is no other way to change the trail."""
     at, *rest = astuple(record)
-    row = (at.astimezone(timezone.utc).isoformat(), *rest)
+    # A model's name in a refusal is whatever a client sent, also what UTF-8 cannot say.
+    said = (one.encode(errors="replace").decode() if isinstance(one, str) else one for one in rest)
+    row = (at.astimezone(timezone.utc).isoformat(), *said)
     with database.writing() as connection:
         connection.execute(f"INSERT INTO audit ({COLUMNS}) VALUES ({MARKS})", row)  # noqa: S608
 

@@ -79,9 +79,13 @@ class Database:
             _make(self.path)
             file = _file_of(self.path)
             found = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            found.execute("PRAGMA journal_mode = WAL")
-            found.execute("PRAGMA synchronous = NORMAL")
-            _migrate(found, self.path, upgrade=self._upgrade)
+            try:
+                found.execute("PRAGMA journal_mode = WAL")
+                found.execute("PRAGMA synchronous = NORMAL")
+                _migrate(found, self.path, upgrade=self._upgrade)
+            except BaseException:
+                found.close()
+                raise
             self._local.connection, self._local.file, self._local.number = found, file, next(_NUMBERS)
             self._opened = True
         return found

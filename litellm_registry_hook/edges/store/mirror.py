@@ -1,4 +1,4 @@
-"""The embedded keys in memory: a request never waits for the file unless its key is new."""
+"""The embedded keys in memory: a request never waits for the state unless its key is new."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from litellm_registry_hook.core.virtual_key import VirtualKey
-from litellm_registry_hook.edges.store import virtual_keys
-from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import RegistryHookError, StateError
 
 log = logging.getLogger("litellm_registry_hook")
@@ -25,23 +23,23 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class KeyMirror:
-    """Follows the table of keys from one daemon thread, the only one that touches the file.
+    """Follows the table of keys from one daemon thread, the only one that touches the state.
 
     Attributes:
-        readable: whether the last look at the file succeeded; while it does not, the keys known before stay.
+        readable: whether the last look at the state succeeded; while it does not, the keys known before stay.
 
     """
 
-    def __init__(self, place: Callable[[], Path], *, every_s: float = EVERY_S) -> None:
+    def __init__(self, open_state: Callable[[], State], *, every_s: float = EVERY_S) -> None:
         """Prepare a mirror; nothing is read before `start`.
 
         Args:
-            place: says where the store is; called in the thread until it answers.
+            open_state: opens the state; called in the thread until it answers.
             every_s: seconds between two looks.
 
         """
         self.readable = True
-        self._place = place
+        self._open_state = open_state
         self._every_s = every_s
         self._keys: dict[str, VirtualKey] = {}
         self._waiters: list[Waiter] = []
@@ -49,9 +47,9 @@ class KeyMirror:
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._database: Database | None = None
-        self._file: tuple[int, int] | None = None
-        self._version: int | None = None
+        self._state: State | None = None
+        self._seen = False
+        self._version: str | None = None
 
     def start(self) -> None:
         """Start following, once."""
@@ -74,7 +72,7 @@ class KeyMirror:
         return self._keys.get(token)
 
     async def find(self, token: str) -> VirtualKey | None:
-        """Return the key with this token; for one not seen yet, look at the file first, in the thread."""
+        """Return the key with this token; for one not seen yet, look at the state first, in the thread."""
         self.start()
         found = self._keys.get(token)
         if found is not None:
@@ -100,13 +98,13 @@ class KeyMirror:
             for loop, done in waiters:
                 _tell(loop, done)
             time.sleep(FLOOR_S)
-        if self._database is not None:
-            self._database.close()
+        if self._state is not None:
+            self._state.close()
 
     def _look(self) -> None:
         try:
             self._read()
-        except Exception as error:  # noqa: BLE001  the thread must outlive whatever the file does
+        except Exception as error:  # noqa: BLE001  the thread must outlive whatever the state does
             self._version = None
             if self.readable:
                 text = str(error) if isinstance(error, RegistryHookError) else repr(error)
@@ -118,31 +116,19 @@ class KeyMirror:
         self.readable = True
 
     def _read(self) -> None:
-        if self._database is None:
-            self._database = Database(self._place())
-        database = self._database
-        found = _file_of(database.path)
-        if found is None:
-            if self._file is not None:
-                raise StateError(f"state file {database.path} is gone")
+        if self._state is None:
+            self._state = self._open_state()
+        state = self._state
+        if not state.exists():
+            if self._seen:
+                raise StateError(f"state {state.place} is gone")
             # Nobody has made a key yet; only writing makes the file.
             return
-        if found != self._file:
-            # A connection stays with the file it opened, also when another one takes its name.
-            database.close()
-            self._version = None
-        version = database.version()
+        self._seen = True
+        version = state.version()
         if version != self._version:
-            self._keys = {key.token: key for key in virtual_keys.every(database)}
-        self._file, self._version = found, version
-
-
-def _file_of(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+            self._keys = {key.token: key for key in state.virtual_keys()}
+        self._version = version
 
 
 def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
 
 from litellm_registry_hook.core.virtual_key import VirtualKey
 from litellm_registry_hook.edges.store.database import Database
+from litellm_registry_hook.edges.store.port import AliasTakenError
 
 COLUMNS = "token, alias, models, created, expires, revoked, note"
-
-
-class AliasTakenError(Exception):
-    """A live key has this alias already."""
 
 
 def add(database: Database, key: VirtualKey) -> None:
@@ -25,7 +23,7 @@ def add(database: Database, key: VirtualKey) -> None:
     """
     with database.writing() as connection:
         try:
-            connection.execute(f"INSERT INTO virtual_keys ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(key))  # noqa: S608
+            connection.execute(f"INSERT INTO virtual_keys ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row_of(key))  # noqa: S608
         except sqlite3.IntegrityError as error:
             raise AliasTakenError(key.alias) from error
 
@@ -34,14 +32,14 @@ def every(database: Database) -> list[VirtualKey]:
     """Return all keys, the revoked ones too, in order of creation."""
     with database.reading() as connection:
         rows = connection.execute(f"SELECT {COLUMNS} FROM virtual_keys ORDER BY created, alias").fetchall()  # noqa: S608
-    return [_key(row) for row in rows]
+    return [key_of(row) for row in rows]
 
 
 def by_token(database: Database, token: str) -> VirtualKey | None:
     """Return the key with this token."""
     with database.reading() as connection:
         row = connection.execute(f"SELECT {COLUMNS} FROM virtual_keys WHERE token = ?", (token,)).fetchone()  # noqa: S608
-    return _key(row) if row is not None else None
+    return key_of(row) if row is not None else None
 
 
 def revoke(database: Database, token: str, at: datetime) -> bool:
@@ -61,11 +59,12 @@ def rotate(database: Database, old: str, new: VirtualKey, at: datetime) -> bool:
         )
         if done.rowcount != 1:
             return False
-        connection.execute(f"INSERT INTO virtual_keys ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(new))  # noqa: S608
+        connection.execute(f"INSERT INTO virtual_keys ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row_of(new))  # noqa: S608
         return True
 
 
-def _row(key: VirtualKey) -> tuple[str | None, ...]:
+def row_of(key: VirtualKey) -> tuple[str | None, ...]:
+    """Return a key as the texts that are stored."""
     return (
         key.token,
         key.alias,
@@ -77,7 +76,8 @@ def _row(key: VirtualKey) -> tuple[str | None, ...]:
     )
 
 
-def _key(row: tuple[str, ...]) -> VirtualKey:
+def key_of(row: Sequence[str]) -> VirtualKey:
+    """Return the key of a stored row."""
     token, alias, models, created, expires, revoked, note = row
     return VirtualKey(
         token,
