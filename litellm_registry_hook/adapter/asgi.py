@@ -69,7 +69,7 @@ class Wrap:
         if path.startswith(SESSIONS):
             # A tool session outlives the request that opened it: consent given there would last for others.
             ours.pop(HEADER_CONSENT, None)
-        request = Scope(route, ours, on_refused=self.guard.on_refused)
+        request = Scope(route, ours, on_refused=self.guard.on_refused, ends=True)
         if scope["type"] == "http":
             request.gone = partial(hung_up, receive)
         refusal = self._closed(request, method, scope)
@@ -82,6 +82,7 @@ class Wrap:
             await self.app(scope, receive, Answer(request, send) if scope["type"] == "http" else send)
         finally:
             SCOPE.reset(token)
+            request.end()
 
     def _closed(self, request: Scope, method: str, scope: Message) -> Refusal | None:
         if not self.guard.ensure_attached() and request.route.kind != "harmless":

@@ -12,7 +12,7 @@ from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model, twin
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
-from litellm_registry_hook.core.registry import Model, Registry
+from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS, Model, Registry
 
 log = logging.getLogger("litellm_registry_hook")
 
@@ -104,6 +104,11 @@ class Gates:
     def _host_knows(self, name: str) -> bool:
         router = self.router
         return bool(router.has_model_id(name) or router.get_model_list(model_name=name))
+
+    def leads_to_ollama(self, name: str) -> bool:
+        """Say whether a foreign name leads to an Ollama server, by provider."""
+        entries = self.router.get_model_list(model_name=name) or ()
+        return any(host.seen_of(entry).model.partition("/")[0] in OLLAMA_PROVIDERS for entry in entries)
 
     def live(self, target: Running) -> dict[str, Any]:
         """Return the router's deployment for a target, still what the registry says.

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from litellm_registry_hook.adapter import host, host_keys
 from litellm_registry_hook.adapter.gates import Gates
+from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
 from litellm_registry_hook.adapter.identity import auth_in
 from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
@@ -70,10 +71,11 @@ def fail_closed(hook: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 class RegistryHandler(host.CustomLogger):
     """The callback named in litellm_settings.callbacks."""
 
-    def __init__(self, gates: Gates, meter: Meter) -> None:
+    def __init__(self, gates: Gates, meter: Meter, gpu: GpuGate) -> None:
         super().__init__()
         self.gates = gates
         self.meter = meter
+        self.gpu = gpu
 
     # Must be defined on the concrete class: LiteLLM looks it up in vars(cls) (proxy/utils.py:3072).
     @fail_closed
@@ -104,6 +106,7 @@ class RegistryHandler(host.CustomLogger):
             if isinstance(answer, Refusal):
                 raise_refusal(answer)
         scope.allow_metered = consent is True
+        scope.wait_s = min(wait, self.gates.registry.routing.max_wait_s) if isinstance(wait, float) else 0.0
         model = data.get("model")
         if call_type == PASS_THROUGH:
             await self._pass_through(str(model or "a pass-through call without a model"), scope, user_api_key_dict)
@@ -149,6 +152,8 @@ class RegistryHandler(host.CustomLogger):
         """
         hop = HOP.get()
         if isinstance(hop, Running) and _is_call_to(hop, kwargs):
+            # The registry in force has the word, also where the proxy's config is older than it.
+            kwargs.update(self.gpu.runners.params(hop.model))
             return kwargs
         # A call type that LiteLLM has not listed itself arrives as None (utils.py:1526).
         kind = str(getattr(call_type, "value", None) or getattr(kwargs.get("litellm_logging_obj"), "call_type", ""))
@@ -177,10 +182,20 @@ class RegistryHandler(host.CustomLogger):
             if metered is not None:
                 skip = await self.meter.admit(scope, metered)
                 refusal = all_refused(metered, None, (skip,)) if skip is not None else None
+        if refusal is None:
+            refusal = await self._gpu(scope, kwargs)
         if refusal is not None:
             log.warning("stopped at the deployment: %s", refusal.message)
             raise_refusal(refusal)
         return kwargs
+
+    async def _gpu(self, scope: Scope | None, kwargs: dict[str, Any]) -> Refusal | None:
+        """Ask the residency gate for a call that the walk did not choose."""
+        nos = await self.gpu.clear_call(scope or Scope(Route("model"), {}), kwargs)
+        if not nos:
+            return None
+        name = str(kwargs.get("model") or "")
+        return all_refused(name, None, tuple(as_skip(name, no) for no in nos))
 
     async def async_log_success_event(
         self,

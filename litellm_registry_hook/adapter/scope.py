@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NoReturn
 
@@ -12,6 +12,7 @@ from litellm_registry_hook.core.consent import ANONYMOUS, Caller
 from litellm_registry_hook.core.plan import Ask, Plan, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip, headers_of
 from litellm_registry_hook.core.routes import Route
+from litellm_registry_hook.residency.engine import Lease
 
 from litellm_registry_hook.adapter.host import HTTPException  # isort: skip
 
@@ -33,6 +34,9 @@ class Scope:
         gone: says whether the client has hung up.
         listed: whether the client named a list of models.
         hooked: whether the pre-call hook has seen the request.
+        wait_s: seconds the client waits for GPU memory; 0: not at all.
+        ends: whether somebody tells when its answer has gone out.
+        leases: GPU runners it has the use of until then.
 
     """
 
@@ -50,6 +54,14 @@ class Scope:
     request_id: str = ""
     on_refused: Callable[[Scope, Refusal], None] | None = None
     gone: Callable[[], Awaitable[bool]] | None = None
+    wait_s: float = 0.0
+    ends: bool = False
+    leases: list[Lease] = field(default_factory=list)
+
+    def end(self) -> None:
+        """Give back what the request had the use of."""
+        for lease in self.leases:
+            lease.release()
 
     def mark_served(self, model_id: str) -> None:
         """Note who answered."""
@@ -93,6 +105,7 @@ def raise_refusal(refusal: Refusal) -> NoReturn:
     """Note the refusal on the request and raise it."""
     scope = SCOPE.get()
     if scope is not None:
+        refusal = replace(refusal, waited=scope.wait_s > 0)
         scope.refusal = refusal
         scope.tier = refusal.tier or scope.tier
         scope.skipped = refusal.candidates or scope.skipped

@@ -9,32 +9,70 @@ before its first token raises in here too (router.py:774).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.first_token import first_token
 from litellm_registry_hook.adapter.gates import Gates
+from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
 from litellm_registry_hook.adapter.identity import auth_in
 from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
-from litellm_registry_hook.core.failure import as_skip, larger_context, try_next
+from litellm_registry_hook.core.failure import as_skip as failed_skip
+from litellm_registry_hook.core.failure import larger_context, try_next
+from litellm_registry_hook.core.gpu.verdict import No, Want
 from litellm_registry_hook.core.plan import Plan, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.core.sanitise import drop_levers, drop_runner_options, take_consent, take_fallbacks
+from litellm_registry_hook.residency.engine import Lease
 
 log = logging.getLogger("litellm_registry_hook")
 TOO_SMALL = "the input overflowed an earlier member, and this one is not known to take more context"
 BUCKETS = ("metadata", "litellm_metadata")
 
 
+@dataclass(slots=True)
+class Tour:
+    """How far the walk of one router call has come.
+
+    Attributes:
+        plan: the decision. args, kwargs: of the router call. targets: what to try, in order.
+        attempts: upstreams called so far. failed: what failed or had no room, in that order.
+        waiting: targets that had no room on their GPU and may get some, with their runners.
+        overflowed, overflow: the last target whose context was too small, and its error.
+        outage: whether any failed for another reason.
+
+    """
+
+    plan: Plan
+    args: Any
+    kwargs: dict[str, Any]
+    targets: Sequence[Running]
+    attempts: int = 0
+    failed: list[Skip] = field(default_factory=list)
+    waiting: list[tuple[Running, Want]] = field(default_factory=list)
+    overflowed: Running | None = None
+    overflow: Exception | None = None
+    outage: bool = False
+
+    def no_room(self, target: Running, want: Want, no: No) -> None:
+        """Note that a target cannot be loaded now."""
+        self.failed.append(as_skip(target.model.id, no))
+        self.outage = True
+        if no.transient:
+            self.waiting.append((target, want))
+
+
 class Walk:
     """Callable set on the router in place of async_function_with_fallbacks."""
 
-    def __init__(self, gates: Gates, meter: Meter, original: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, gates: Gates, meter: Meter, gpu: GpuGate, original: Callable[..., Awaitable[Any]]) -> None:
         self.gates = gates
         self.meter = meter
+        self.gpu = gpu
         self.original = original
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,6 +120,8 @@ class Walk:
         return None
 
     async def _foreign(self, hop: Foreign, args: Any, kwargs: dict[str, Any]) -> Any:
+        if self.gates.leads_to_ollama(hop.name):
+            drop_runner_options(kwargs)
         token = HOP.set(hop)
         try:
             return await self.original(*args, **kwargs)
@@ -89,13 +129,10 @@ class Walk:
             HOP.reset(token)
 
     async def _attempts(self, scope: Scope, found: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
-        failed: list[Skip] = []
-        overflowed: Running | None = None
-        overflow: Exception | None = None
-        outage = False
-        for number, target in enumerate(found.targets):
-            if overflowed is not None and not larger_context(overflowed.model, target.model):
-                failed.append(Skip(target.model.id, "model_unavailable", TOO_SMALL))
+        tour = Tour(found, args, kwargs, self.gpu.ordered(found.targets))
+        for number, target in enumerate(tour.targets):
+            if tour.overflowed is not None and not larger_context(tour.overflowed.model, target.model):
+                tour.failed.append(Skip(target.model.id, "model_unavailable", TOO_SMALL))
                 continue
             if (number or target.model.metered) and scope.gone is not None and await scope.gone():
                 # Nobody is there for an answer: neither bill the next member nor load it.
@@ -103,36 +140,71 @@ class Walk:
             if target.model.metered:
                 skip = await self.meter.admit(scope, target.model.id)
                 if skip is not None:
-                    failed.append(skip)
-                    outage = True
+                    tour.failed.append(skip)
+                    tour.outage = True
                     continue
-            token = HOP.set(target)
-            try:
-                attempt = self.original(*args, **self._kwargs_for(target, kwargs, first=number == 0))
-                response = await first_token(await attempt)
-            except RefusedError:
-                raise
-            except Exception as caught:
-                failure = host.failure_of(caught, self.gates.secrets(target))
-                if not try_next(failure):
-                    scope.skipped = in_pool_order(found, failed, last=target.model.id)
-                    raise
-                if failure.context_overflow:
-                    overflowed, overflow = target, caught
-                else:
-                    outage = True
-                failed.append(as_skip(target.model, failure))
-                log.info("%s: %s: %s", found.name, target.id, failed[-1].reason)
-            else:
-                scope.mark_served(target.model.id)
-                scope.skipped = in_pool_order(found, failed, last=target.model.id)
+            want = self.gpu.want(target)
+            lease: Lease | None = None
+            if want is not None:
+                entered = await self.gpu.enter(scope, (want,))
+                if isinstance(entered, tuple):
+                    tour.no_room(target, want, entered[0])
+                    continue
+                lease = entered
+            response = await self._attempt(scope, tour, target, lease)
+            if response is not None:
                 return response
-            finally:
-                HOP.reset(token)
-        if overflow is not None and not outage:
+        if tour.waiting and scope.wait_s:
+            response = await self._when_there_is_room(scope, tour)
+            if response is not None:
+                return response
+        if tour.overflow is not None and not tour.outage:
             # The request fits no context there is: the upstream's own 400 says it best.
-            raise overflow
-        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, failed, last=None)))
+            raise tour.overflow
+        raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, tour.failed, last=None)))
+
+    async def _when_there_is_room(self, scope: Scope, tour: Tour) -> Any:
+        """Wait for the first of the models that had no room, and try that one; None where that fails too."""
+        targets = [target for target, _ in tour.waiting]
+        entered = await self.gpu.enter(scope, [want for _, want in tour.waiting], scope.wait_s)
+        if isinstance(entered, tuple):
+            tour.failed += [as_skip(target.model.id, no) for target, no in zip(targets, entered, strict=True)]
+            return None
+        return await self._attempt(scope, tour, targets[entered.number], entered)
+
+    async def _attempt(self, scope: Scope, tour: Tour, target: Running, lease: Lease | None) -> Any:
+        """Make one attempt; None where the next member may be tried."""
+        first = not tour.attempts
+        tour.attempts += 1
+        token = HOP.set(target)
+        try:
+            attempt = self.original(*tour.args, **self._kwargs_for(target, tour.kwargs, first=first))
+            response = await first_token(await attempt)
+        except RefusedError:
+            raise
+        except Exception as caught:
+            failure = host.failure_of(caught, self.gates.secrets(target))
+            if not try_next(failure):
+                scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
+                raise
+            if failure.context_overflow:
+                tour.overflowed, tour.overflow = target, caught
+            else:
+                tour.outage = True
+            tour.failed.append(failed_skip(target.model, failure))
+            log.info("%s: %s: %s", tour.plan.name, target.id, tour.failed[-1].reason)
+            return None
+        else:
+            scope.mark_served(target.model.id)
+            scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
+            if lease is not None:
+                self.gpu.keep(scope, lease)
+                lease = None
+            return response
+        finally:
+            HOP.reset(token)
+            if lease is not None:
+                lease.release()
 
     @staticmethod
     def _kwargs_for(target: Running, kwargs: dict[str, Any], *, first: bool) -> dict[str, Any]:

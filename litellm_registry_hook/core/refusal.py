@@ -69,6 +69,7 @@ class Refusal:
         retry_after_s: seconds, where a time is known.
         tier: the tier asked for; None for a named model.
         candidates: every member passed over, in pool order.
+        waited: whether the client asked to wait for capacity.
 
     """
 
@@ -78,6 +79,7 @@ class Refusal:
     retry_after_s: float | None = None
     tier: str | None = None
     candidates: tuple[Skip, ...] = ()
+    waited: bool = False
 
 
 def refuse(code: str, message: str, *, tier: str | None = None, candidates: Iterable[Skip] = ()) -> Refusal:
@@ -130,9 +132,10 @@ def body_of(refusal: Refusal, shape: Shape) -> dict[str, Any]:
 def headers_of(refusal: Refusal) -> dict[str, str]:
     """Return the headers a refusal adds: Retry-After in whole seconds, and that a client need not repeat it.
 
-    The OpenAI SDK repeats a 429 and a 503 on its own unless `x-should-retry: false` is there.
+    The OpenAI SDK repeats a 429 and a 503 on its own unless `x-should-retry: false` is there. A client that asked to
+    wait for capacity may repeat: it wants the answer late rather than not at all.
     """
-    headers = {"x-should-retry": "false"}
+    headers = {} if refusal.waited else {"x-should-retry": "false"}
     if refusal.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(refusal.retry_after_s)))
     return headers

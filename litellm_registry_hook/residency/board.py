@@ -12,8 +12,8 @@ from litellm_registry_hook.core.gpu.facts import Claim, Slot, Snapshot, Usage
 from litellm_registry_hook.core.gpu.names import short_name
 from litellm_registry_hook.core.gpu.place import machine_of
 from litellm_registry_hook.core.gpu.ports import Eyes, Ledger
-from litellm_registry_hook.core.gpu.resident import residency
-from litellm_registry_hook.core.gpu.verdict import Verdict, Want
+from litellm_registry_hook.core.gpu.resident import residency, same_runner
+from litellm_registry_hook.core.gpu.verdict import Use, Verdict, Want
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.errors import StateError
 from litellm_registry_hook.residency import records
@@ -46,7 +46,7 @@ class Sources:
     """
 
     registry: Callable[[], Registry]
-    wants: Callable[[], Mapping[Slot, Want]]
+    wants: Callable[[], Mapping[Use, Want]]
     eyes: Eyes
     ledger: Ledger | None
 
@@ -73,6 +73,7 @@ class Board:
         self.shared = Shared()
         self.state_ok = self.ledger is not None
         self.counts: dict[str, int] = {}
+        self.twins: dict[Slot, tuple[Slot, ...]] = {}
         self._machines: dict[str, str] = {}
 
     # -- facts --------------------------------------------------------------------------------------------------------
@@ -82,24 +83,41 @@ class Board:
         self.snapshot = self.eyes.look(bases)
         now = self.clock()
         registry, wants = self.registry(), self.wants()
-        found: dict[Slot, float] = {}
-        for slot, want in {**self._loaded(), **wants}.items():
+        found: dict[Use, float] = {}
+        for use, want in {**self._loaded(), **wants}.items():
+            if use.slot in self.view.closed or use.slot in self.shared.fences:
+                continue
             seen = residency(registry, self.snapshot, want, now)
             if seen is not None:
-                found[slot] = FOREVER if seen.until is None else seen.until - MARGIN_S
-        for slot in self.shared.fences:
-            found.pop(slot, None)
-        for slot in list(self.view.closed):
-            found.pop(slot, None)
+                found[use] = FOREVER if seen.until is None else seen.until - MARGIN_S
         self.view.resident = found
         self.view.read_at = self.snapshot.at
+        self._find_twins()
 
-    def _loaded(self) -> dict[Slot, Want]:
-        return {
-            Slot(server.api_base, one.name): Want(None, Slot(server.api_base, one.name))
-            for server in self.snapshot.servers.values()
-            for one in server.loaded
-        }
+    def _find_twins(self) -> None:
+        """Find names that share a runner: what is done to one is done to all of them."""
+        self.twins = {}
+        for server in self.snapshot.servers.values():
+            names = {one.name for one in server.loaded}
+            names |= {use.slot.name for use in self.wants() if use.slot.api_base == server.api_base}
+            for one in server.loaded:
+                alike = [name for name in names if same_runner(server, name, one.name, one.digest)]
+                if len(alike) > 1:
+                    slots = tuple(Slot(server.api_base, name) for name in sorted(alike))
+                    self.twins.update(dict.fromkeys(slots, slots))
+
+    def alike(self, slot: Slot) -> tuple[Slot, ...]:
+        """Return every name of a runner, this one included."""
+        return self.twins.get(slot, (slot,))
+
+    def _loaded(self) -> dict[Use, Want]:
+        servers = self.snapshot.servers.values()
+        wants = (Want(None, Slot(server.api_base, one.name)) for server in servers for one in server.loaded)
+        return {want.use: want for want in wants}
+
+    def want_at(self, slot: Slot) -> Want:
+        """Return an entry of the registry that a runner serves, for its name and the server's credentials."""
+        return next((want for use, want in self.wants().items() if use.slot == slot), Want(None, slot))
 
     def in_ps(self, slot: Slot) -> bool:
         """Say whether a server lists a runner, whatever it says of it."""
@@ -115,16 +133,20 @@ class Board:
 
     def bases_of(self, machine: str) -> list[str]:
         """Return the Ollama servers of a machine."""
-        return sorted({slot.api_base for slot in self.wants() if self.machine(slot) == machine})
+        return sorted({use.slot.api_base for use in self.wants() if self.machine(use.slot) == machine})
 
     def usage(self) -> Usage:
         """Return what all workers have in flight and used last."""
-        busy = dict(self.view.busy())
-        for slot, count in self.shared.busy.items():
-            busy[slot] = busy.get(slot, 0) + count
-        used = dict(self.shared.last_used)
-        for slot, moment in list(self.view.last_used.items()):
-            used[slot] = max(moment, used.get(slot, 0.0))
+        busy: dict[Slot, int] = {}
+        used: dict[Slot, float] = {}
+        for counts in (self.view.busy(), self.shared.busy):
+            for slot, count in counts.items():
+                for one in self.alike(slot):
+                    busy[one] = busy.get(one, 0) + count
+        for moments in (dict(self.view.last_used), self.shared.last_used):
+            for slot, moment in moments.items():
+                for one in self.alike(slot):
+                    used[one] = max(moment, used.get(one, 0.0))
         return Usage(busy, used)
 
     def decide(self, want: Want, *, may_swap: bool, without: Slot | None = None) -> Verdict:

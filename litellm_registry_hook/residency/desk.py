@@ -96,7 +96,7 @@ class Desk:
 
     def _tell(self) -> None:
         board = self.board
-        data = worker_data(board.view.busy(), board.view.last_used, board.view.resident)
+        data = worker_data(board.view.busy(), board.view.last_used, {use.slot for use in board.view.resident})
         board.take(WORKER, board.worker, LIFE_S, data)
 
     def _pause(self) -> float:
@@ -127,7 +127,7 @@ class Desk:
         """Say whether a ticket needs no decision now."""
         now = self.board.clock()
         for number, want in enumerate(ticket.wants):
-            if self.grant(ticket, number, want.slot):
+            if self.grant(ticket, number, want):
                 return True
         if ticket.joined is not None and self._loading(ticket.joined):
             if now >= ticket.deadline:
@@ -152,7 +152,7 @@ class Desk:
         now = self.board.clock()
         nos: list[No] = []
         for number, want in enumerate(ticket.wants):
-            if self.grant(ticket, number, want.slot):
+            if self.grant(ticket, number, want):
                 return
             if self._loading(want.slot):
                 ticket.joined = want.slot
@@ -165,12 +165,12 @@ class Desk:
                     return
                 answer = No("gpu_no_headroom", f"{_name(want)}: another load is being prepared on its machine", 2.0)
             if isinstance(answer, (Resident, Open)):
-                self.board.view.resident.setdefault(want.slot, now + 1.0)
-                if self.grant(ticket, number, want.slot):
+                self.board.view.resident.setdefault(want.use, now + 1.0)
+                if self.grant(ticket, number, want):
                     return
                 answer = No("gpu_no_headroom", f"{_name(want)} is about to be unloaded", 2.0)
             if isinstance(answer, Join):
-                ticket.joined = want.slot
+                ticket.joined = answer.claim.slot
                 return
             assert isinstance(answer, No)
             nos.append(answer)
@@ -223,10 +223,10 @@ class Desk:
             return
         ticket.tried_at = self.board.clock() + RETRY_S
 
-    def grant(self, ticket: Ticket, number: int, slot: Slot) -> bool:
+    def grant(self, ticket: Ticket, number: int, want: Want) -> bool:
         """Let a ticket go where its model stays loaded."""
-        view, now = self.board.view, self.board.clock()
-        if slot in view.closed or view.resident.get(slot, 0.0) <= now:
+        view, now, slot = self.board.view, self.board.clock(), want.slot
+        if slot in view.closed or view.resident.get(want.use, 0.0) <= now:
             return False
         view.grant(slot)
         self._close(ticket)

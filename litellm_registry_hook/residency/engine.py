@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.pinning import keep_seconds_of
 from litellm_registry_hook.core.gpu.ports import Hands
-from litellm_registry_hook.core.gpu.verdict import No, Want
+from litellm_registry_hook.core.gpu.verdict import No, Use, Want
 from litellm_registry_hook.residency.board import Board, Sources, Starter
 from litellm_registry_hook.residency.desk import Desk
 from litellm_registry_hook.residency.keeper import Keeper
@@ -63,12 +62,12 @@ class Lease:
     """The use of a runner by one request, from its grant to `release`.
 
     Attributes:
-        number: which of the wants it is. slot: the runner.
+        number: which of the wants it is. use: the runner, as that.
 
     """
 
     number: int
-    slot: Slot
+    use: Use
     view: View
     stays_s: float | None
     released: bool = False
@@ -77,7 +76,7 @@ class Lease:
         """Let the runner go; on the event loop, any number of times."""
         if not self.released:
             self.released = True
-            self.view.leave(self.slot, self.stays_s)
+            self.view.leave(self.use, self.stays_s)
 
 
 class Residency:
@@ -133,11 +132,12 @@ class Residency:
 
         """
         for number, want in enumerate(wants):
-            if self.view.enter(want.slot):
-                return Lease(number, want.slot, self.view, _stays(want))
+            if self.view.enter(want.use):
+                return Lease(number, want.use, self.view, _stays(want))
         answer = await self._at_desk(tuple(wants), wait_s, gone)
         if isinstance(answer, Granted):
-            return Lease(answer.number, answer.slot, self.view, _stays(wants[answer.number]))
+            want = wants[answer.number]
+            return Lease(answer.number, want.use, self.view, _stays(want))
         return answer
 
     async def _at_desk(self, wants: tuple[Want, ...], wait_s: float, gone: Gone | None) -> Answer:
@@ -168,8 +168,10 @@ class Residency:
                 if gone is not None and await gone():
                     raise HungUpError  # noqa: TRY301  the ticket is taken back below
         except BaseException:
-            if waiting.done() and not waiting.cancelled() and isinstance(waiting.result(), Granted):
-                self.view.leave(waiting.result().slot, 0.0)  # type: ignore[union-attr]
+            if waiting.done() and not waiting.cancelled():
+                answer = waiting.result()
+                if isinstance(answer, Granted):
+                    self.view.leave(wants[answer.number].use, 0.0)
             waiting.cancel()
             self.desk.cancel(ticket)
             raise

@@ -27,7 +27,7 @@ class Fences:
         for slot in self.minded - fenced:
             # It may be gone by now: only a look after this moment says that it is there. The answer is taken back
             # before the runner opens, so that no later swap can take it for one of its own.
-            board.view.resident.pop(slot, None)
+            board.view.forget(slot)
             board.drop(ACK, f"{key_of(slot)}#{board.worker}")
             board.view.closed.discard(slot)
         self.minded = fenced

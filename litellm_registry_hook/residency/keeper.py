@@ -49,7 +49,7 @@ class Keeper:
         if now - self._at < EVERY_S or not self.board.state_ok:
             return
         self._at = now
-        keep = {slot: want for slot, want in self.board.wants().items() if want.model and want.model.never_evict}
+        keep = {want.slot: want for want in self.board.wants().values() if want.model and want.model.never_evict}
         for machine in {self.board.machine(slot) for slot in keep}:
             if self.board.take(KEEPER, machine, LIFE_S):
                 for slot, want in keep.items():
@@ -63,7 +63,7 @@ class Keeper:
         if server is None or server.state != "up" or now - server.read_at > FRESH_S:
             return
         found = next((one for one in server.loaded if one.name == slot.name), None)
-        if slot in self.board.view.resident:
+        if want.use in self.board.view.resident:
             if self.missing.pop(slot, None) is not None:
                 log.info("never-evict model %s is loaded again", named(slot))
             self._next.pop(slot, None)

@@ -72,7 +72,7 @@ class Loads:
             return
         seconds = self.board.clock() - load.claim.began
         self.board.look([slot.api_base])
-        if error is None and not self.board.view.resident.get(slot):
+        if error is None and not self.board.view.resident.get(load.want.use):
             error = self._why_not_resident(load.want)
         if error is None:
             self.last_s[slot] = seconds

@@ -31,6 +31,7 @@ class Swapping:
 
     Attributes:
         want: the newcomer. machine: whose lock is held. victims: what is being unloaded. why: the numbers.
+        closed: the victims under all their names.
         phase: closing (other workers are asked), unloading, recovering (until the memory is back).
         since: when the phase began. looked, renewed: moments of the last look and sign of life.
         left: unloads that have not been answered. failed: why one was not accepted. rounds: victims were chosen anew.
@@ -42,6 +43,7 @@ class Swapping:
     victims: tuple[Slot, ...]
     why: str
     since: float
+    closed: tuple[Slot, ...] = ()
     phase: Literal["closing", "unloading", "recovering"] = "closing"
     looked: float = 0.0
     renewed: float = 0.0
@@ -70,12 +72,13 @@ class Swaps:
             return False
         swap = Swapping(want, machine, verdict.victims, verdict.reason, self.board.clock())
         self.running[machine] = swap
-        self._close(swap, verdict.victims)
+        self._close(swap)
         self.step()
         return True
 
-    def _close(self, swap: Swapping, victims: tuple[Slot, ...]) -> None:
-        for slot in victims:
+    def _close(self, swap: Swapping) -> None:
+        swap.closed = tuple(dict.fromkeys(one for slot in swap.victims for one in self.board.alike(slot)))
+        for slot in swap.closed:
             self.board.view.closed.add(slot)
             self.board.take(FENCE, key_of(slot), LIFE_S)
         swap.renewed = self.board.clock()
@@ -99,7 +102,7 @@ class Swaps:
     def _renew(self, swap: Swapping) -> None:
         swap.renewed = self.board.clock()
         held = self.board.lock(swap.machine)
-        for slot in swap.victims:
+        for slot in swap.closed:
             self.board.take(FENCE, key_of(slot), LIFE_S)
         if not held and swap.phase == "closing":
             self._call_off(swap, "the lock of the machine was lost")
@@ -108,23 +111,22 @@ class Swaps:
         busy = self.board.view.busy()
         others = self.board.shared.workers - {self.board.worker}
         acks = self.board.shared.acks
-        for slot in swap.victims:
+        for slot in swap.closed:
             count = busy.get(slot, 0) + sum(acks.get((slot, worker), 0) for worker in others)
             if count:
                 self._call_off(swap, f"{named(slot)} would have to go and has {count} requests in flight")
                 return
-        if all((slot, worker) in acks for slot in swap.victims for worker in others):
+        if all((slot, worker) in acks for slot in swap.closed for worker in others):
             self._unload(swap, now)
         elif now - swap.since >= ACK_S:
             self._call_off(swap, "another worker did not say whether the models that would have to go are in use")
 
     def _unload(self, swap: Swapping, now: float) -> None:
         swap.phase, swap.since, swap.left = "unloading", now, set(swap.victims)
-        wants = self.board.wants()
         for slot in swap.victims:
             self.board.count("swaps")
             log.info("unloading %s for %s: %s", named(slot), named(swap.want.slot), swap.why)
-            self.starter.unload(wants.get(slot, Want(None, slot)), self._unloaded(swap, slot))
+            self.starter.unload(self.board.want_at(slot), self._unloaded(swap, slot))
 
     def _unloaded(self, swap: Swapping, slot: Slot) -> Callable[[str | None], None]:
         def done(error: str | None) -> None:
@@ -150,7 +152,7 @@ class Swaps:
         if isinstance(verdict, Swap) and late and swap.rounds < MAX_ROUNDS:
             swap.rounds, swap.phase, swap.since = swap.rounds + 1, "closing", now
             swap.victims, swap.why = tuple(dict.fromkeys((*swap.victims, *verdict.victims))), verdict.reason
-            self._close(swap, swap.victims)
+            self._close(swap)
         elif late:
             why = f"; {verdict.reason}" if isinstance(verdict, No) else ""
             gone = ", ".join(named(one) for one in swap.victims)
@@ -170,7 +172,7 @@ class Swaps:
 
     def _open(self, swap: Swapping) -> None:
         self.running.pop(swap.machine, None)
-        for slot in swap.victims:
+        for slot in swap.closed:
             self.board.drop(FENCE, key_of(slot))
             self.board.view.closed.discard(slot)
         self.board.unlock(swap.machine)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from litellm_registry_hook.core.gpu.facts import Slot
+from litellm_registry_hook.core.gpu.verdict import Use
 
 FRESH_S: Final = 5.0
 # A model that would leave within this time is not counted on.
@@ -23,7 +24,8 @@ class View:
     """The residency of one worker.
 
     Attributes:
-        resident: runners that stay loaded, to the moment they may leave less a margin; replaced as a whole by the desk.
+        resident: what stays loaded as an entry wants it, to the moment it may leave less a margin; replaced as a whole
+            by the desk.
         open: runners that need no check.
         closed: runners about to be unloaded; no request enters.
         read_at: moment of the snapshot behind `resident`.
@@ -33,7 +35,7 @@ class View:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.resident: dict[Slot, float] = {}
+        self.resident: dict[Use, float] = {}
         self.open: frozenset[Slot] = frozenset()
         self.closed: set[Slot] = set()
         self.read_at = 0.0
@@ -42,27 +44,28 @@ class View:
         self._granted: Counter[Slot] = Counter()
         self._handed: deque[Slot] = deque()
 
-    def enter(self, slot: Slot) -> bool:
+    def enter(self, use: Use) -> bool:
         """Let a request in where its model stays loaded; else it must ask the desk. Called on the event loop."""
+        slot = use.slot
         if slot in self.open:
             self._entered[slot] += 1
             return True
         now = self.clock()
         self._entered[slot] += 1
-        if slot not in self.closed and now - self.read_at <= FRESH_S and self.resident.get(slot, 0.0) > now:
+        if slot not in self.closed and now - self.read_at <= FRESH_S and self.resident.get(use, 0.0) > now:
             self.last_used[slot] = now
             return True
         self._entered[slot] -= 1
         return False
 
-    def leave(self, slot: Slot, stays_s: float | None) -> None:
+    def leave(self, use: Use, stays_s: float | None) -> None:
         """Let a request out; it has given the model `stays_s` more seconds (None: for ever). On the event loop."""
-        now = self.clock()
+        now, slot = self.clock(), use.slot
         self._entered[slot] -= 1
         self.last_used[slot] = now
-        known = self.resident.get(slot)
+        known = self.resident.get(use)
         if known is not None and slot not in self.closed:
-            self.resident[slot] = FOREVER if stays_s is None else max(known, now + stays_s - MARGIN_S)
+            self.resident[use] = FOREVER if stays_s is None else max(known, now + stays_s - MARGIN_S)
 
     def take_over(self, slot: Slot, *, wanted: bool) -> None:
         """Turn a grant of the desk into an entry, or give it back where its request has gone. On the event loop."""
@@ -74,6 +77,11 @@ class View:
     def grant(self, slot: Slot) -> None:
         """Count a request in on its way to the event loop. On the desk's thread."""
         self._granted[slot] += 1
+
+    def forget(self, slot: Slot) -> None:
+        """Count on a runner no longer, whoever wants it. On the desk's thread."""
+        for use in [one for one in list(self.resident) if one.slot == slot]:
+            self.resident.pop(use, None)
 
     def settle(self) -> None:
         """Forget grants that have arrived. On the desk's thread."""

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from litellm_registry_hook.core.gpu.facts import Claim, Slot
 from litellm_registry_hook.core.registry import Model
+
+
+class Use(NamedTuple):
+    """A runner used as one entry of the registry.
+
+    Attributes:
+        slot: the runner. model: registry id; empty for a model that the registry does not know.
+
+    """
+
+    slot: Slot
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +33,11 @@ class Want:
 
     model: Model | None
     slot: Slot
+
+    @property
+    def use(self) -> Use:
+        """The runner, and as what it is wanted: two entries may ask for one model with different contexts."""
+        return Use(self.slot, self.model.id if self.model is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
