@@ -13,11 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from litellm_registry_hook.core.deployments import MANAGED_BY, Deployment
-from litellm_registry_hook.core.registry import DEFAULT_CHAT_NUM_CTX, DEFAULT_NUM_BATCH, Model, Registry
-
-DEFAULT_KEEP_ALIVE = "5m"
-FOREVER = -1
-_GENERATING_MODES = frozenset({"chat", "completion", "responses"})
+from litellm_registry_hook.core.gpu.pinning import keep_alive_of, options_of
+from litellm_registry_hook.core.registry import Model, Registry
 
 
 def entry_of(registry: Registry, model: Model, deployment: Deployment) -> dict[str, Any]:
@@ -27,44 +24,18 @@ def entry_of(registry: Registry, model: Model, deployment: Deployment) -> dict[s
         params["api_base"] = deployment.api_base
     if model.timeout_s is not None:
         params["timeout"] = int(model.timeout_s) if model.timeout_s.is_integer() else model.timeout_s
-    params.update(_runner_params(model, params))
+    params.update(_runner_params(model))
     info: dict[str, Any] = {"id": deployment.id, "managed_by": MANAGED_BY, "mode": model.effective_mode}
     if probe_is_harmful(registry, model, deployment.api_base):
         info["disable_background_health_check"] = True
     return {"model_name": model.id, "litellm_params": params, "model_info": info}
 
 
-def _runner_params(model: Model, params: dict[str, Any]) -> dict[str, Any]:
+def _runner_params(model: Model) -> dict[str, Any]:
     """Return keep_alive and the runner options of a model on Ollama; a different value there would reload the model."""
-    residency = model.gpu_residency
-    if not model.on_ollama or residency is None:
+    if not model.on_ollama or model.gpu_residency is None:
         return {}
-    found: dict[str, Any] = {"keep_alive": keep_alive_of(model)}
-    if residency.num_ctx is not None:
-        found["num_ctx"] = residency.num_ctx
-    elif model.effective_mode in _GENERATING_MODES:
-        found["num_ctx"] = params.get("num_ctx", DEFAULT_CHAT_NUM_CTX)
-    found["num_batch"] = params.get("num_batch", DEFAULT_NUM_BATCH)
-    found.update(copy.deepcopy(residency.options))
-    return found
-
-
-def keep_alive_of(model: Model) -> str | int:
-    """Return keep_alive as Ollama takes it: a Go duration, or -1 for ever.
-
-    A never-evict model is always -1. Ollama refuses a bare number in text ("300"), so seconds get their unit.
-    """
-    residency = model.gpu_residency
-    if residency is not None and residency.never_evict:
-        return FOREVER
-    value = residency.keep_alive if residency is not None else None
-    if value is None:
-        return DEFAULT_KEEP_ALIVE
-    if isinstance(value, int):
-        return FOREVER if value < 0 else f"{value}s"
-    if value.startswith("-"):
-        return FOREVER
-    return "0s" if value == "0" else value
+    return {"keep_alive": keep_alive_of(model), **options_of(model)}
 
 
 def probe_is_harmful(registry: Registry, model: Model, api_base: str | None) -> bool:
