@@ -6,30 +6,24 @@ protect them. The decision may be asked speculatively and any number of times; i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from litellm_registry_hook.core.gpu import describe
+from litellm_registry_hook.core.gpu import describe, refusals
 from litellm_registry_hook.core.gpu.facts import Claim, Server, Snapshot, Usage
-from litellm_registry_hook.core.gpu.place import NONE, Home, Room, overlap, room_of, server_key
+from litellm_registry_hook.core.gpu.place import NONE, Card, Home, Room, room_of, server_key
 from litellm_registry_hook.core.gpu.predict import context_of, on_cpu, predict
-from litellm_registry_hook.core.gpu.resident import Fault, fault_of, residency
+from litellm_registry_hook.core.gpu.resident import fault_of, residency
 from litellm_registry_hook.core.gpu.rules import Case, Gone, Numbers
-from litellm_registry_hook.core.gpu.swap import in_reach, victims
+from litellm_registry_hook.core.gpu.swap import victims
 from litellm_registry_hook.core.gpu.table import Runner, Table
-from litellm_registry_hook.core.gpu.verdict import Admit, Join, No, Open, Resident, Swap, Verdict, Want
-from litellm_registry_hook.core.registry import Model, Registry
+from litellm_registry_hook.core.gpu.verdict import Admit, Join, No, Open, Swap, Verdict, Want
+from litellm_registry_hook.core.registry import GpuResidency, Model, Registry
 
-NO_ROOM: Final = "gpu_no_headroom"
-UNKNOWN: Final = "gpu_state_unknown"
-UNAVAILABLE: Final = "model_unavailable"
 # A look takes seconds where a server stalls; what is older than this says nothing about free memory.
 MAX_LOOK_AGE_S: Final = 30.0
-LOAD_S: Final = 20.0  # what a load usually takes
-BUSY_RETRY_S: Final = 5.0
-UNKNOWN_RETRY_S: Final = 10.0
-NEVER_RETRY_S: Final = 30.0
 
 
 def decide(  # noqa: PLR0917 - the facts of one moment, in the order they are gathered
@@ -63,10 +57,7 @@ def decide(  # noqa: PLR0917 - the facts of one moment, in the order they are ga
     home = _home_of(table, want)
     if _is_open(table, want, home):
         return Open()
-    resident: Resident | None = residency(registry, snapshot, want, now)
-    if resident is not None:
-        return resident
-    return _Load(table, want, home, may_swap).verdict()
+    return residency(registry, snapshot, want, now) or _Question(table, want, home, may_swap).answer()
 
 
 def _home_of(table: Table, want: Want) -> Home | None:
@@ -86,44 +77,46 @@ def _is_open(table: Table, want: Want, home: Home | None) -> bool:
     file = server.files.get(want.slot.name) if server is not None else None
     if file is not None:
         return file.remote
+    # A cloud model that was not pulled yet says so in its tag.
     tag = want.slot.name.rpartition(":")[2]
     return tag == "cloud" or tag.endswith("-cloud")
 
 
-class _Load:
-    """One model that is not resident, on its way to a verdict."""
+@dataclass(frozen=True)
+class _Question:
+    """One model that is not resident.
 
-    def __init__(self, table: Table, want: Want, home: Home | None, may_swap: bool) -> None:
-        self.table = table
-        self.want = want
-        self.may_swap = may_swap
-        self.key = server_key(want.slot.api_base)
-        self.home = home
-        self.base = want.slot.api_base
-        self.name = want.model.id if want.model is not None else want.slot.name
-        self.allow = table.registry.routing.on_unknown.vram == "allow"
+    Attributes:
+        table: the moment. want: the model. home: its place in the registry. may_swap: whether it is its turn.
 
-    def verdict(self) -> Verdict:
-        server = self.table.servers.get(self.key)
+    """
+
+    table: Table
+    want: Want
+    home: Home | None
+    may_swap: bool
+
+    def answer(self) -> Verdict:
+        key = server_key(self.want.slot.api_base)
+        server = self.table.servers.get(key)
         if server is not None and server.state == "gone":
-            reason = f"Ollama at {self.base} does not answer ({server.reason or 'connection refused'}); start it"
-            return No(UNAVAILABLE, f"{self.name} is not available: {reason}", UNKNOWN_RETRY_S)
-        claim = self.table.claim_at(self.key, self.want.slot.name)
+            return refusals.gone(self.want, server)
+        claim = self.table.claim_at(key, self.want.slot.name)
         if claim is not None and self._same_load(claim, server):
             return Join(claim)
         model = self.want.model
         if model is None or model.gpu_residency is None:
-            return self._no_size()
-        other = claim or next((one for one in self.table.claims if server_key(one.slot.api_base) == self.key), None)
+            return refusals.no_size(self.want)
+        other = claim or next((one for one in self.table.claims if server_key(one.slot.api_base) == key), None)
         if other is not None:
-            return self._in_flight(other, float(model.gpu_residency.vram_mb))
-        doubt = self._doubt(server)
-        if doubt and not self.allow:
-            return self._unknown(doubt)
-        return self._weigh(model, server, doubt)
+            return refusals.in_flight(self.want, other, float(model.gpu_residency.vram_mb), self.table.now)
+        room, why = self._room(server)
+        if room is None:
+            return refusals.unknown(self.want, why)
+        return self._by_room(model, model.gpu_residency, server, room)
 
     def _same_load(self, claim: Claim, server: Server | None) -> bool:
-        """Say whether a load in flight will serve this one as well: the same runner, with the same context."""
+        """Say whether a load in flight of the same runner serves this one as well: it has the same context."""
         mine = self.want.model
         theirs = self.table.registry.by_id.get(claim.model)
         if mine is None or theirs is None or mine.id == theirs.id:
@@ -132,105 +125,86 @@ class _Load:
         shape = file.shape if file is not None else None
         return context_of(mine, shape) in {None, context_of(theirs, shape)}
 
-    def _no_size(self) -> No:
-        where = "is not in the registry" if self.want.model is None else "has no gpu_residency in the registry"
-        fix = "add gpu_residency.vram_mb to it, or load it by hand"
-        return No(
-            NO_ROOM, f"{self.name} {where}, so its size is not known and it is not loaded: {fix}", NEVER_RETRY_S, False
-        )
+    def _room(self, server: Server | None) -> tuple[Room | None, str]:
+        """Return the memory to judge by; None and why where it is not known.
 
-    def _in_flight(self, claim: Claim, needed_mb: float) -> No:
-        left = max(1.0, claim.began + LOAD_S - self.table.now)
-        reason = f"{self.name} ({describe.megabytes(needed_mb)}) has to wait: {describe.loading(claim, self.base)}"
-        return No(NO_ROOM, reason, left, needed_mb=needed_mb, promised_mb=claim.mb)
+        Under `on_unknown.vram: allow` what is not known is taken from the declared sizes, else it is no limit.
+        """
+        policy = self.table.registry.gpu_residency_policy
+        gpu = self.home.gpu if self.home is not None else "auto"
+        room = room_of(policy, self.table.snapshot, self.want.slot.api_base, gpu)
+        doubt = self._doubt(server) or (room.reason if room.mode == "unknown" else self._unread(room))
+        if not doubt:
+            return room, ""
+        if self.table.registry.routing.on_unknown.vram != "allow":
+            return None, doubt
+        if room.mode != "unknown":
+            return room, ""
+        if room.fallback is not None:
+            return replace(room, mode="declared", cards=(room.fallback,), others=()), ""
+        return replace(room, cards=(Card(room.key, math.inf, math.inf),)), ""
 
     def _doubt(self, server: Server | None) -> str:
         """Return why what is loaded or free is not known; empty where it is."""
         age = self.table.now - self.table.snapshot.at
+        base = self.want.slot.api_base
         if age > MAX_LOOK_AGE_S:
             return f"the last reading is {age:.0f} s old"
         if server is None or (server.state == "up" and server.read_at <= 0):
-            return f"Ollama at {self.base} has not been read yet"
+            return f"Ollama at {base} has not been read yet"
         if server.state == "stalled":
-            return f"Ollama at {self.base} answers too late ({server.reason or 'timeout'})"
+            return f"Ollama at {base} answers too late ({server.reason or 'timeout'})"
         return ""
-
-    def _unknown(self, why: str) -> No:
-        size = self.want.model.gpu_residency if self.want.model is not None else None
-        needed = float(size.vram_mb) if size is not None else None
-        text = f" ({describe.megabytes(needed)})" if needed is not None else ""
-        fix = "mend that, or set routing.on_unknown.vram: allow"
-        reason = f"{self.name}{text} is not loaded, the state of its GPU is not known: {why}; {fix}"
-        return No(UNKNOWN, reason, UNKNOWN_RETRY_S, needed_mb=needed)
-
-    def _weigh(self, model: Model, server: Server | None, doubt: str) -> Verdict:
-        assert model.gpu_residency is not None
-        needed = 0.0 if on_cpu(model) else float(model.gpu_residency.vram_mb)
-        gpu = self.home.gpu if self.home is not None else "auto"
-        room = room_of(self.table.registry.gpu_residency_policy, self.table.snapshot, self.base, gpu)
-        if room.mode != "unknown":
-            doubt = doubt or self._unread(room)
-            if doubt and not self.allow:
-                return self._unknown(doubt)
-        elif not self.allow:
-            return self._unknown(room.reason)
-        elif room.fallback is not None:
-            room = replace(room, mode="declared", cards=(room.fallback,), others=())
-        else:
-            reason = f"{self.name} is loaded without numbers, routing.on_unknown.vram is allow: {room.reason}"
-            return Admit(needed, "", reason)
-        own = self.table.runner_at(self.key, self.want.slot.name)
-        fault: Fault | None = None
-        if own is not None and own.server.state == "up":
-            fault = fault_of(self.table.registry, own.server, own.entry, model, self.want.slot.name)
-        if own is not None and fault is None:
-            needed = max(needed, own.entry.vram_mb)
-        machine_mb = sum(card.total_mb for card in (*room.cards, *room.others))
-        file = server.files.get(self.want.slot.name) if server is not None else None
-        predicted = predict(model, file, server.version if server is not None else (), machine_mb)
-        case = Case(self.table, self.want.slot, room, needed, predicted, own)
-        if own is not None and fault is not None:
-            return self._reload(case, own, fault)
-        return self._load(case, frozenset((own,)) if own is not None else frozenset(), ())
 
     def _unread(self, room: Room) -> str:
         """Return which Ollama of a declared GPU was never read: what it holds is not known, nor is what is free."""
         if room.mode != "declared":
             return ""
         for key, homes in self.table.at_server.items():
+            server = self.table.servers.get(key)
+            if server is not None and (server.state == "gone" or server.read_at > 0):
+                continue
             for home in homes:
-                here = room_of(self.table.registry.gpu_residency_policy, self.table.snapshot, home.api_base, home.gpu)
-                if here.machine != room.machine or here.mode == NONE or not overlap(here.key, room.key):
-                    continue
-                server = self.table.servers.get(key)
-                if server is None or (server.state != "gone" and server.read_at <= 0):
+                if self.table.is_on(home, room.machine, room.key):
                     return f"Ollama at {home.api_base}, on the same GPU, has not been read yet"
         return ""
 
-    def _reload(self, case: Case, own: Runner, fault: Fault) -> Verdict:
+    def _by_room(self, model: Model, size: GpuResidency, server: Server | None, room: Room) -> Verdict:
+        registry, name = self.table.registry, self.want.slot.name
+        own = self.table.runner_at(server_key(self.want.slot.api_base), name)
+        # A server that stalls cannot unload it; where the load is allowed all the same, Ollama reloads by itself.
+        up = own is not None and own.server.state == "up"
+        fault = fault_of(registry, own.server, own.entry, model, name) if own is not None and up else None
+        needed = 0.0 if on_cpu(model) else float(size.vram_mb)
+        if own is not None and fault != "other_context":
+            needed = max(needed, own.entry.size_mb if fault == "partial" else own.entry.vram_mb)
+        machine_mb = sum(card.total_mb for card in (*room.cards, *room.others))
+        file = server.files.get(name) if server is not None else None
+        predicted = predict(model, file, server.version if server is not None else (), machine_mb)
+        case = Case(self.table, self.want.slot, room, needed, predicted, own)
+        if own is None or fault is None:
+            return self._load(case, frozenset((own,)) if own is not None else frozenset())
+        if fault == "other_context":
+            return self._reload(case, own, f"it is loaded with num_ctx {own.entry.context}")
+        part = f"{own.entry.vram_mb:.0f} of its {describe.megabytes(own.entry.size_mb)}"
+        return self._reload(case, own, f"only {part} are on the GPU")
+
+    def _reload(self, case: Case, own: Runner, what: str) -> Verdict:
         """Decide about a model that is loaded otherwise than the registry says: unload it, then load it."""
-        what = (
-            f"it is loaded with num_ctx {own.entry.context}"
-            if fault == "other_context"
-            else f"only {own.entry.vram_mb:.0f} of its {describe.megabytes(own.entry.size_mb)} are on the GPU"
-        )
         numbers = case.judge(frozenset((own,)))
+        name = refusals.name_of(self.want)
         mine = self.want.model
         bound = [one.id for one in own.models if one.never_evict and (mine is None or one.id != mine.id)]
         if bound:
-            fix = "give both the same num_ctx, or the model a copy of its own weights"
-            return self._no(
-                f"{self.name} has to be reloaded ({what}), but never-evict {', '.join(bound)} uses that runner; {fix}",
-                numbers,
-                NEVER_RETRY_S,
-                transient=False,
-            )
-        if own.busy or own.claimed:
-            reason = f"{self.name} has to be reloaded ({what}), which waits for {own.busy} request(s) that use it"
-            return self._no(f"{reason}: {describe.arithmetic(numbers)}", numbers, BUSY_RETRY_S)
+            fix = "give both the same num_ctx, or the model weights of its own"
+            reason = f"{name} has to be reloaded ({what}), but never-evict {', '.join(bound)} uses that runner; {fix}"
+            return refusals.no_room(reason, numbers, refusals.NEVER_S, transient=False)
+        if own.busy:
+            reason = f"{name} has to be reloaded ({what}), which waits for {own.busy} request(s) that use it"
+            return refusals.no_room(f"{reason}: {describe.arithmetic(numbers)}", numbers, refusals.BUSY_S)
         return self._load(case, frozenset((own,)), (own,), what)
 
-    def _load(self, case: Case, base: Gone, first: tuple[Runner, ...], what: str = "") -> Verdict:
+    def _load(self, case: Case, base: Gone, first: tuple[Runner, ...] = (), what: str = "") -> Verdict:
         """Decide by the numbers.
 
         Args:
@@ -239,94 +213,43 @@ class _Load:
             what: why they have to be.
 
         """
+        name = refusals.name_of(self.want)
         numbers = case.judge(base)
-        chosen: tuple[Runner, ...] | None = ()
         if numbers.rule is None and not first:
-            return Admit(case.needed_mb, self._gpu(case), describe.fits(self.name, case, numbers))
-        if numbers.rule is not None:
-            chosen = victims(case, base)
+            return Admit(case.needed_mb, _booked_on(case), describe.fits(name, case, numbers))
+        chosen = victims(case, base) if numbers.rule is not None else ()
         if chosen is not None:
-            out = (*first, *chosen)
-            why = describe.broken_rule(self.name, case, numbers) if numbers.rule is not None else f"{self.name}: {what}"
-            if not self.may_swap:
-                return self._no(f"{why}; others wait before for the same room", numbers, BUSY_RETRY_S)
-            return Swap(tuple(one.slot for one in out), f"{why}; unload {describe.names_of(out)}")
+            return self._swap((*first, *chosen), case, numbers, what)
         if self._may_spill(case, numbers):
             some = max(0.0, min(case.needed_mb, numbers.available_mb))
-            return Admit(
-                some, self._gpu(case), f"{describe.broken_rule(self.name, case, numbers)}; the rest goes to the CPU"
-            )
-        return self._refuse(case, base, numbers)
+            why = describe.broken_rule(name, case, numbers)
+            return Admit(some, _booked_on(case), f"{why}; the rest goes to the CPU, partial_offload allows it")
+        return refusals.no_fit(name, case, base, numbers)
 
-    def _gpu(self, case: Case) -> str:
-        """Return the GPU to book on; empty where Ollama chooses."""
-        cards = case.room.cards
-        return cards[0].key if len(cards) == 1 and cards[0].key != "auto" else ""
+    def _swap(self, out: tuple[Runner, ...], case: Case, numbers: Numbers, what: str) -> Swap | No:
+        name = refusals.name_of(self.want)
+        if numbers.rule is not None:
+            why = describe.broken_rule(name, case, numbers)
+        else:
+            why = f"{name} has to be reloaded ({what}): {describe.arithmetic(numbers)}"
+        if not self.may_swap:
+            return refusals.no_room(f"{why}; others wait before for the same room", numbers, refusals.BUSY_S)
+        return Swap(tuple(one.slot for one in out), f"{why}; unload {describe.names_of(out)}")
 
     def _may_spill(self, case: Case, numbers: Numbers) -> bool:
-        """Say whether a model may go partly to the CPU: nothing else is there that Ollama could push out for it."""
-        table = self.table
-        if table.registry.gpu_residency_policy.partial_offload == "refuse" or numbers.rule != "physical":
+        """Say whether a model may go partly to the CPU: nothing is there that Ollama could push out for it."""
+        if self.table.registry.gpu_residency_policy.partial_offload == "refuse" or numbers.rule != "physical":
             return False
-        if any(one.key == case.key for one in table.runners):
+        if any(one.key == case.key for one in self.table.runners):
             return False
-        for home in table.homes:
-            if not home.model.never_evict or home.gpu == NONE:
-                continue
-            here = room_of(table.registry.gpu_residency_policy, table.snapshot, home.api_base, home.gpu)
-            if here.machine == case.room.machine and any(overlap(here.key, card.key) for card in case.room.cards):
-                return False
-        return True
-
-    def _refuse(self, case: Case, base: Gone, numbers: Numbers) -> No:
-        """Say what stands in the way: models in use, loads in flight, models we do not know, or the GPU itself."""
-        why = describe.broken_rule(self.name, case, numbers)
-        around = in_reach(case)
-        ours = base.union(one for one in around if one.evictable)
-        busy = [one for one in around if one.evictable and one.busy]
-        if busy and case.judge(ours).rule is None:
-            text = ", ".join(f"{one.label} ({one.busy} in flight)" for one in busy)
-            return self._no(f"{why}; in use and not unloaded: {text}; wait for them", numbers, BUSY_RETRY_S)
-        if numbers.promised_mb and case.judge(ours, promises=False).rule is None:
-            began = min(claim.began for claim in self.table.claims)
-            return self._no(f"{why}; wait for the loads in flight", numbers, max(1.0, began + LOAD_S - self.table.now))
-        never = case.bare()
-        if never is not None:
-            text = describe.broken_rule(self.name, case, never)
-            return self._no(
-                f"{text}, even with nothing else loaded; {describe.never_fix(never)}",
-                never,
-                NEVER_RETRY_S,
-                transient=False,
-            )
-        stuck = [one for one in around if one.models and not one.never_evict and not one.evictable]
-        unknown = [one for one in around if not one.models]
-        if (stuck or unknown) and case.judge(ours.union(stuck, unknown), promises=False).rule is None:
-            return self._held(why, numbers, stuck, unknown)
-        fix = "end other programs on that GPU" if case.room.mode == "nvml" else "stop other model servers on that GPU"
-        return self._no(f"{why}; memory is in use by others than registry models: {fix}", numbers, NEVER_RETRY_S)
-
-    def _held(self, why: str, numbers: Numbers, stuck: list[Runner], unknown: list[Runner]) -> No:
-        parts = []
-        if unknown:
-            names = describe.names_of(unknown)
-            parts.append(
-                f"never unloaded as the registry does not know them: {names}; add them to it or `ollama stop` them"
-            )
-        if stuck:
-            parts.append(f"not unloaded as their server does not answer or loads them: {describe.names_of(stuck)}")
-        ends = [one.entry.expires_at for one in unknown if one.entry.expires_at is not None]
-        retry = min(max(1.0, min(ends) - self.table.now), NEVER_RETRY_S) if ends else NEVER_RETRY_S
-        return self._no(f"{why}; {'; '.join(parts)}", numbers, retry)
-
-    def _no(self, reason: str, numbers: Numbers, retry_after_s: float, *, transient: bool = True) -> No:
-        return No(
-            NO_ROOM,
-            reason,
-            retry_after_s,
-            transient,
-            numbers.needed_mb,
-            numbers.free_mb,
-            numbers.reserved_mb,
-            numbers.promised_mb,
+        return not any(
+            home.model.never_evict and self.table.is_on(home, case.room.machine, card.key)
+            for home in self.table.homes
+            for card in case.room.cards
         )
+
+
+def _booked_on(case: Case) -> str:
+    """Return the GPU to book on; empty where Ollama chooses."""
+    cards = case.room.cards
+    return cards[0].key if len(cards) == 1 and cards[0].key != "auto" else ""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-from litellm_registry_hook.core.gpu.facts import Claim
 from litellm_registry_hook.core.gpu.rules import Case, Numbers
 from litellm_registry_hook.core.gpu.table import Runner
 
 
 def megabytes(value: float) -> str:
-    """Return a size for people: whole MB."""
-    return f"{value:.0f} MB"
+    """Return a size for people: whole MB; infinite is not known."""
+    return f"{value:.0f} MB" if math.isfinite(value) else "unknown MB"
 
 
 def gpu_text(case: Case, numbers: Numbers) -> str:
     """Return which GPU, and of what kind its numbers are."""
+    kind = {"nvml": "NVML", "declared": "declared sizes"}.get(case.room.mode, "on_unknown.vram is allow")
     where = "its GPU" if numbers.gpu == "auto" else f"GPU {numbers.gpu}"
-    return f"{where} on {case.room.machine} ({'NVML' if case.room.mode == 'nvml' else 'declared sizes'})"
+    return f"{where} on {case.room.machine} ({kind})"
 
 
 def arithmetic(numbers: Numbers) -> str:
@@ -77,8 +78,3 @@ def never_fix(numbers: Numbers) -> str:
         fix = "raise OLLAMA_MAX_LOADED_MODELS and gpu_residency_policy.max_loaded_models"
         return f"{fix}, or keep fewer models never-evict"
     return "take a smaller model, or keep fewer models never-evict"
-
-
-def loading(claim: Claim, api_base: str) -> str:
-    """Return that a load is in flight."""
-    return f"a load in flight, {claim.model} on {api_base}, goes first: Ollama loads one model at a time"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from litellm_registry_hook.core.gpu.facts import ModelFile, Shape
-from litellm_registry_hook.core.registry import DEFAULT_CHAT_NUM_CTX, DEFAULT_NUM_BATCH, Model
+from litellm_registry_hook.core.gpu.pinning import options_of
+from litellm_registry_hook.core.registry import DEFAULT_NUM_BATCH, Model
 
 EXACT_FROM: Final = (0, 30)
 EVICTS_ABOVE: Final = 0.8
 _MB: Final = 1024 * 1024
 _BYTES_PER_VALUE: Final = 2
 _NUM_PARALLEL: Final = 1
-_GENERATING: Final = frozenset({"chat", "completion", "responses"})
 # (num_batch from, MB): llama_server.go; its automatic choice may be 1024 or 2048, so num_batch is always sent.
 _SURCHARGE: Final = ((2048, 2048.0), (1024, 768.0))
 # (memory of all GPUs from, default num_ctx): routes.go.
@@ -28,18 +28,10 @@ _BLIND_MB_PER_TOKEN: Final = 0.25
 
 
 def context_of(model: Model | None, shape: Shape | None = None) -> int | None:
-    """Return the num_ctx that is sent with every call, cut to the train context as Ollama cuts it; None: none is sent.
-
-    The same rule as the generator's: options.num_ctx, gpu_residency.num_ctx, litellm.num_ctx, and 4096 for chat.
-    """
+    """Return the num_ctx that is sent with every call, cut to the train context as Ollama does; None: none is sent."""
     if model is None or not model.on_ollama:
         return None
-    residency = model.gpu_residency
-    asked = model.litellm.get("num_ctx")
-    if residency is not None:
-        fallback = DEFAULT_CHAT_NUM_CTX if model.effective_mode in _GENERATING else None
-        generating = asked if model.effective_mode in _GENERATING and asked is not None else fallback
-        asked = residency.options.get("num_ctx", residency.num_ctx or generating)
+    asked = options_of(model).get("num_ctx")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked <= 0:
         return None
     return min(asked, shape.train_context) if shape is not None and shape.train_context else asked
@@ -47,8 +39,7 @@ def context_of(model: Model | None, shape: Shape | None = None) -> int | None:
 
 def on_cpu(model: Model) -> bool:
     """Say whether the runner options ask for no GPU at all."""
-    residency = model.gpu_residency
-    return residency is not None and residency.options.get("num_gpu") == 0
+    return options_of(model).get("num_gpu") == 0
 
 
 def default_context(machine_mb: float) -> int:
@@ -94,10 +85,7 @@ def _cut(context: int, shape: Shape | None) -> int:
 
 
 def _num_batch(model: Model) -> int:
-    residency = model.gpu_residency
-    value = model.litellm.get("num_batch", DEFAULT_NUM_BATCH)
-    if residency is not None:
-        value = residency.options.get("num_batch", value)
+    value = options_of(model).get("num_batch")
     return value if isinstance(value, int) else DEFAULT_NUM_BATCH
 
 

@@ -2,19 +2,21 @@
 
 (a) physical: needed <= free - reserve - never-evict models not resident - loads in flight.
 (b) eviction, only where that Ollama holds a never-evict model: Ollama's own prediction <= 80 % of the free memory as it
-    sees it, min(free, total - its own runners); and one more loaded model stays within its limit. The reserve is ours,
-    Ollama knows nothing of it.
+    sees it, min(free, total - its own runners), once loads in flight on other servers have taken theirs; and one more
+    loaded model stays within its limit. The reserve is ours, Ollama knows nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 from litellm_registry_hook.core.gpu.facts import Slot
-from litellm_registry_hook.core.gpu.place import Card, Room, ServerKey, machine_of, overlap, server_key
+from litellm_registry_hook.core.gpu.place import Card, Home, Room, ServerKey, overlap, server_key
 from litellm_registry_hook.core.gpu.predict import EVICTS_ABOVE
+from litellm_registry_hook.core.gpu.resident import same_runner
 from litellm_registry_hook.core.gpu.table import Runner, Table
 
 MODELS_PER_GPU: Final = 3
@@ -58,6 +60,13 @@ class Numbers:
     def available_mb(self) -> float:
         """What a load may take."""
         return self.free_mb - self.reserved_mb - self.promised_mb
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    free_mb: float
+    missing: dict[str, float]
+    promised_mb: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,21 +124,29 @@ class Case:
         assert best is not None
         return best
 
-    def free_of(self, card: Card) -> float:
+    @cached_property
+    def _at(self) -> dict[Card, _Standing]:
+        """What stands on each GPU whatever is unloaded for the load."""
+        table, machine = self.table, self.room.machine
+        measured = self.room.mode == "nvml"
+        return {
+            card: _Standing(
+                self._free_of(card),
+                table.never_evict_missing(machine, card.key, self.own, self.slot, measured=measured),
+                table.promised(machine, card.key),
+            )
+            for card in self.room.cards
+        }
+
+    def _free_of(self, card: Card) -> float:
         """Return free memory: measured, else the total less all that is known to be there."""
         if card.free_mb is not None:
             return card.free_mb
-        table, here = self.table, self.table.snapshot.machine
-        used = sum(
-            one.entry.vram_mb
-            for one in table.runners
-            if one.machine == self.room.machine and overlap(one.gpu, card.key)
-        )
+        table, machine = self.table, self.room.machine
+        used = sum(one.entry.vram_mb for one in table.runners if one.machine == machine and overlap(one.gpu, card.key))
         for home in table.homes:
             size = home.model.gpu_residency
-            if home.slot is not None or size is None or machine_of(home.api_base, here) != self.room.machine:
-                continue
-            if home.gpu == "none" or not overlap(table.gpu_of(home.api_base, home.gpu), card.key):
+            if home.slot is not None or size is None or not table.is_on(home, machine, card.key):
                 continue
             if table.health.get(server_key(home.api_base)) != "gone":
                 used += size.vram_mb
@@ -137,7 +154,7 @@ class Case:
 
     def _freed(self, gone: Gone) -> Iterator[list[tuple[Card, float]]]:
         """Yield the free memory of each GPU, for each GPU on which the unloaded ones may have been."""
-        base = {card: self.free_of(card) for card in self.room.cards}
+        base = {card: self._at[card].free_mb for card in self.room.cards}
         loose = 0.0
         for runner in gone:
             if runner.machine != self.room.machine:
@@ -158,10 +175,8 @@ class Case:
     def _numbers(self, card: Card, free: float, gone: Gone, *, promises: bool) -> Numbers:
         table = self.table
         stay = [one for one in table.runners if one.key == self.key and one not in gone and one is not self.own]
-        missing = table.never_evict_missing(
-            self.room.machine, card.key, self.own, self.slot, measured=self.room.mode == "nvml"
-        )
-        promised = table.promised(self.room.machine, card.key) if promises else 0.0
+        missing = self._at[card].missing
+        promised = self._at[card].promised_mb if promises else 0.0
         holds = tuple(sorted(one.label for one in stay if one.never_evict))
         seen = min(free, card.total_mb - self._own_runners(card, stay)) - promised
         reserve = float(table.registry.gpu_residency_policy.reserve_mb)
@@ -215,19 +230,11 @@ class Case:
         holds: dict[str, None] = {}
         for home in table.homes:
             size = home.model.gpu_residency
-            if size is None or not size.never_evict or home.gpu == "none" or home.slot == self.slot:
+            if size is None or not size.never_evict or self._is_wanted(home):
                 continue
-            key = server_key(home.api_base)
-            shares = (
-                home.slot is not None and key == self.key and self.own is not None and home.model in self.own.models
-            )
-            if shares or (key == self.key and home.slot is not None and home.slot.name == self.slot.name):
-                continue
-            if machine_of(home.api_base, table.snapshot.machine) != self.room.machine:
-                continue
-            if home.slot is not None and key == self.key:
+            if home.slot is not None and server_key(home.api_base) == self.key:
                 holds[home.model.id] = None
-            if overlap(table.gpu_of(home.api_base, home.gpu), card.key):
+            if table.is_on(home, self.room.machine, card.key):
                 others[home.model.id] = float(size.vram_mb)
         foreign = 0.0 if self.room.mode == "nvml" else float(policy.foreign_mb)
         free = card.total_mb - foreign
@@ -252,4 +259,13 @@ class Case:
             tuple(holds),
             len(holds) + 1,
             self.limit,
+        )
+
+    def _is_wanted(self, home: Home) -> bool:
+        """Say whether a place is the wanted runner itself, or shares it."""
+        if home.slot is None or server_key(home.api_base) != self.key:
+            return False
+        server = self.table.servers.get(self.key)
+        return home.slot.name == self.slot.name or (
+            server is not None and same_runner(server, self.slot.name, home.slot.name)
         )

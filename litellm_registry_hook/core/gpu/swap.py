@@ -23,14 +23,15 @@ def in_reach(case: Case) -> list[Runner]:
 def candidates(case: Case) -> list[Runner]:
     """Return the runners that may be unloaded, the first to go first.
 
-    Members of a co-residency group go last, as they were promised a place together; then the order is least recently
-    used through us, and one never used is the oldest.
+    One that is leaving anyway (its expiry has passed) is the first. Members of a co-residency group go last, as they
+    were promised a place together. Among equals: least recently used through us; one never used is the oldest.
     """
     grouped = {name for group in case.table.registry.gpu_residency_policy.co_residency_groups for name in group.ids}
 
-    def order(one: Runner) -> tuple[bool, float, str, str]:
+    def order(one: Runner) -> tuple[bool, bool, float, str, str]:
+        leaving = one.entry.expires_at is not None and one.entry.expires_at <= case.table.now
         last = one.last_used if one.last_used is not None else -math.inf
-        return any(model.id in grouped for model in one.models), last, one.slot.api_base, one.slot.name
+        return not leaving, any(model.id in grouped for model in one.models), last, one.slot.api_base, one.slot.name
 
     return sorted((one for one in in_reach(case) if one.evictable and one.busy == 0), key=order)
 

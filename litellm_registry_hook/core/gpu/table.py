@@ -19,7 +19,7 @@ from litellm_registry_hook.core.gpu.place import (
     overlap,
     server_key,
 )
-from litellm_registry_hook.core.gpu.resident import same_runner
+from litellm_registry_hook.core.gpu.resident import is_partial, same_runner
 from litellm_registry_hook.core.registry import Model, Registry
 
 
@@ -31,7 +31,7 @@ class Runner:
         server: where it is. key: of that server. machine: its name.
         gpu: GPU key, `auto` where it may be on any.
         entry: what /api/ps says.
-        slot: the registry's name for it where it has one, else the server's.
+        slot: where it is, by the name it was loaded under.
         models: registry entries that it serves: same name or same weights.
         busy: requests in flight through us. last_used: through us; None: never.
         claimed: it is being loaded again right now.
@@ -138,9 +138,10 @@ class Table:
             machine=machine_of(server.api_base, self.snapshot.machine),
             gpu=self._gpu_of(mine or self.at_server.get(key, [])),
             entry=entry,
-            slot=mine[0].slot if mine and mine[0].slot is not None else Slot(server.api_base, entry.name),
+            slot=Slot(server.api_base, entry.name),
             models=tuple({home.model.id: home.model for home in mine}.values()),
-            busy=sum(self._busy.get(one, 0) for one in used),
+            # One request may be noted under every name of its runner.
+            busy=max(self._busy.get(one, 0) for one in used),
             last_used=max(last) if last else None,
             claimed=any(one in claimed for one in used),
         )
@@ -152,6 +153,12 @@ class Table:
     def gpu_of(self, api_base: str, gpu: str) -> str:
         """Return the GPU key of an endpoint."""
         return gpu_key(gpu, self.snapshot.nvml, local=is_loopback(api_base))
+
+    def is_on(self, home: Home, machine: str, gpu: str) -> bool:
+        """Say whether a place of a model may be on this GPU of this machine."""
+        if home.gpu == NONE or machine_of(home.api_base, self.snapshot.machine) != machine:
+            return False
+        return overlap(self.gpu_of(home.api_base, home.gpu), gpu)
 
     @cached_property
     def _busy(self) -> dict[tuple[ServerKey, str], int]:
@@ -217,11 +224,7 @@ class Table:
         seen: set[tuple[ServerKey, str]] = set()
         for home in self.homes:
             size = home.model.gpu_residency
-            if size is None or not size.never_evict or home.gpu == NONE:
-                continue
-            if machine_of(home.api_base, self.snapshot.machine) != machine:
-                continue
-            if not overlap(self.gpu_of(home.api_base, home.gpu), gpu):
+            if size is None or not size.never_evict or not self.is_on(home, machine, gpu):
                 continue
             key = server_key(home.api_base)
             if home.slot is None:
@@ -246,6 +249,6 @@ class Table:
         runner = self.runner_at(key, slot.name)
         if runner is None:
             return vram_mb
-        if runner is besides or runner.entry.vram_mb >= runner.entry.size_mb * 0.98:
+        if runner is besides or not is_partial(runner.entry):
             return 0.0
         return max(0.0, vram_mb - runner.entry.vram_mb)
