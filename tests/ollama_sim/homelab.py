@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from ollama_sim.loop import LoopThread
+from ollama_sim.nvml_file import NvmlFile
 from ollama_sim.scheduler import Sim
+from ollama_sim.server import OllamaServer
+from ollama_sim.tei import Tei
 from ollama_sim.things import Card, Settings, SimModel, VirtualClock
 
 # Shapes: layers, heads, kv heads and width as /api/show gives them. Prediction at num_ctx 4096 in the comment.
@@ -76,3 +84,48 @@ def small_home(clock: VirtualClock | None = None, settings: Settings | None = No
 def large_home(clock: VirtualClock | None = None, settings: Settings | None = None, version: str = "0.33.0") -> Sim:
     """Return a 16 GB card and two models of 9 GB, with bge-m3."""
     return Sim(version, [large_card()], [BIG_A, BIG_B, BGE], clock, settings)
+
+
+@dataclass(frozen=True)
+class House:
+    """A home over HTTP.
+
+    Attributes:
+        ollama: its server. tei: its reranker; None where it has none.
+        card: its GPU. nvml: the text file of the NVML stub (`nvml.path`), which follows the card.
+
+    """
+
+    ollama: OllamaServer
+    tei: Tei | None
+    card: Card
+    nvml: NvmlFile
+
+
+# Real time, so short: a load of 0.4 s, memory back 0.3 s after an unload.
+QUICK = Settings(load_s=0.4, recovery_s=0.3, spawn_s=0.05, exit_s=0.05)
+
+
+@contextlib.contextmanager
+def small_house(folder: Path, settings: Settings = QUICK, version: str = "0.33.0") -> Iterator[House]:
+    """Run `small_home` with its TEI; the NVML text file is `nvml.txt` in the folder."""
+    card = small_card()
+    sim = Sim(version, [card], [GEMMA, BGE, QWEN], time.time, settings)
+    with (
+        LoopThread("small-house") as thread,
+        Tei(thread, card, TEI_MB) as tei,
+        OllamaServer(sim, thread=thread) as ollama,
+    ):
+        yield House(ollama, tei, card, NvmlFile(folder / "nvml.txt", [card]))
+
+
+@contextlib.contextmanager
+def large_house(folder: Path, settings: Settings = QUICK, version: str = "0.33.0") -> Iterator[House]:
+    """Run `large_home`; the NVML text file is `nvml.txt` in the folder."""
+    card = large_card()
+    sim = Sim(version, [card], [BIG_A, BIG_B, BGE], time.time, settings)
+    with (
+        LoopThread("large-house") as thread,
+        OllamaServer(sim, thread=thread) as ollama,
+    ):
+        yield House(ollama, None, card, NvmlFile(folder / "nvml.txt", [card]))

@@ -273,6 +273,11 @@ class Sim:
         return [max(0.0, min(card.free_mb, card.total_mb - own[i])) for i, card in enumerate(self.cards)]
 
     @property
+    def waiting(self) -> int:
+        """Requests that wait in the queue; the one that loads, or waits for an unload, is not among them."""
+        return sum(ticket.state == "queued" for ticket in self._queue)
+
+    @property
     def max_loaded(self) -> int:
         """How many may be loaded (S2)."""
         return self.settings.max_loaded or RUNNERS_PER_GPU * max(1, len(self.cards))

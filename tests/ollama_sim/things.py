@@ -33,6 +33,7 @@ class Card:
     Attributes:
         total_mb: of the device. name, uuid: as NVML prints them.
         uses: MB by holder.
+        watchers: called after each change.
 
     """
 
@@ -41,6 +42,7 @@ class Card:
         self.name = name
         self.uuid = uuid
         self.uses: dict[Any, float] = {}
+        self.watchers: list[Callable[[], None]] = []
 
     @property
     def used_mb(self) -> float:
@@ -58,6 +60,8 @@ class Card:
             self.uses[holder] = mb
         else:
             self.uses.pop(holder, None)
+        for watcher in self.watchers:
+            watcher()
 
 
 @dataclass(frozen=True)
