@@ -106,13 +106,18 @@ def resolve_addresses(registry: Registry, environ: Mapping[str, str]) -> Registr
 
 
 def _resolved(model: Model, environ: Mapping[str, str]) -> Model:
-    if not any(place.api_base.startswith(_ENV) for place in model.places):
+    bases = [_address(place.api_base, environ) for place in model.places]
+    if bases == [place.api_base for place in model.places]:
         return model
-    places = tuple(
-        place.model_copy(update={"api_base": environ.get(place.api_base.removeprefix(_ENV)) or place.api_base})
-        for place in model.places
+    pairs = zip(model.places, bases, strict=True)
+    return _fresh_copy(
+        model, {"endpoints": tuple(place.model_copy(update={"api_base": base}) for place, base in pairs)}
     )
-    return _fresh_copy(model, {"endpoints": places})
+
+
+def _address(api_base: str, environ: Mapping[str, str]) -> str:
+    name = api_base.removeprefix(_ENV)
+    return api_base if name == api_base else environ.get(name) or api_base
 
 
 def _fresh_copy(value: M, update: dict[str, object]) -> M:
