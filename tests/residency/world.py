@@ -11,7 +11,17 @@ from typing import Any
 from ollama_sim.scheduler import Sim
 from ollama_sim.things import SimModel, VirtualClock
 
-from litellm_registry_hook.core.gpu.facts import Gpu, HealthState, Loaded, ModelFile, Nvml, Server, Shape, Slot, Snapshot
+from litellm_registry_hook.core.gpu.facts import (
+    Gpu,
+    HealthState,
+    Loaded,
+    ModelFile,
+    Nvml,
+    Server,
+    Shape,
+    Slot,
+    Snapshot,
+)
 from litellm_registry_hook.core.gpu.names import full_name, slot_of
 from litellm_registry_hook.core.gpu.pinning import keep_seconds_of, load_keep_alive_of, options_of
 from litellm_registry_hook.core.gpu.ports import Row
@@ -133,6 +143,7 @@ class SimStarter:
         self.sim = sim
         self.open: list[tuple[Any, Callable[[str | None], None]]] = []
         self.dead = False
+        self.unloaded: list[str] = []
 
     def load(self, want: Want, done: Callable[[str | None], None]) -> None:
         assert want.model is not None
@@ -140,6 +151,7 @@ class SimStarter:
         self.open.append((ticket, done))
 
     def unload(self, want: Want, done: Callable[[str | None], None]) -> None:
+        self.unloaded.append(name_of(want.slot))
         self.sim.unload(name_of(want.slot))
         self.open.append((None, done))
 

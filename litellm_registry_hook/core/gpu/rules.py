@@ -1,9 +1,9 @@
 """The two rules of admission, as arithmetic: there is room, and Ollama will not evict a never-evict model. All in MB.
 
 (a) physical: needed <= free - reserve - never-evict models not resident - loads in flight.
-(b) eviction, only where that Ollama holds a never-evict model: Ollama's own prediction <= 80 % of the free memory as it
-    sees it, min(free, total - its own runners), once loads in flight on other servers have taken theirs; and one more
-    loaded model stays within its limit. The reserve is ours, Ollama knows nothing of it.
+(b) eviction, only where that Ollama holds a never-evict model or another one of the registry: Ollama's own prediction
+    <= 80 % of the free memory as it sees it, min(free, total - its own runners), once loads in flight on other servers
+    have taken theirs; and one more loaded model stays within its limit. The reserve is ours, Ollama does not know it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Numbers:
         gpu: GPU key. needed_mb: what the model takes. predicted_mb: what Ollama predicts.
         free_mb: free memory of the GPU. seen_mb: free as that Ollama sees it.
         reserve_mb: of the policy. missing: never-evict models not resident, by id. promised_mb: loads in flight.
-        holds: never-evict models that Ollama holds. count, limit: loaded models there with this one, and the most.
+        holds: never-evict models that Ollama holds; where there are none, its other registry models. count, limit: loaded models there with this one, and the most.
 
     """
 
@@ -177,7 +177,10 @@ class Case:
         stay = [one for one in table.runners if one.key == self.key and one not in gone and one is not self.own]
         missing = self._at[card].missing
         promised = self._at[card].promised_mb if promises else 0.0
-        holds = tuple(sorted(one.label for one in stay if one.never_evict))
+        # A registry model that is not never-evict may go, but by a swap of ours: were it left to Ollama, a request that
+        # still counts on it would make Ollama load it again, past this gate.
+        pinned = sorted(f"never-evict {one.label}" for one in stay if one.never_evict)
+        holds = tuple(pinned or sorted(one.label for one in stay if one.models))
         seen = min(free, card.total_mb - self._own_runners(card, stay)) - promised
         reserve = float(table.registry.gpu_residency_policy.reserve_mb)
         rule: Rule | None = None
@@ -233,7 +236,7 @@ class Case:
             if size is None or not size.never_evict or self._is_wanted(home):
                 continue
             if home.slot is not None and server_key(home.api_base) == self.key:
-                holds[home.model.id] = None
+                holds[f"never-evict {home.model.id}"] = None
             if table.is_on(home, self.room.machine, card.key):
                 others[home.model.id] = float(size.vram_mb)
         foreign = 0.0 if self.room.mode == "nvml" else float(policy.foreign_mb)
