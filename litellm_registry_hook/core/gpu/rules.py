@@ -34,7 +34,8 @@ class Numbers:
         gpu: GPU key. needed_mb: what the model takes. predicted_mb: what Ollama predicts.
         free_mb: free memory of the GPU. seen_mb: free as that Ollama sees it.
         reserve_mb: of the policy. missing: never-evict models not resident, by id. promised_mb: loads in flight.
-        holds: never-evict models that Ollama holds; where there are none, its other registry models. count, limit: loaded models there with this one, and the most.
+        holds: never-evict models that Ollama holds; where there are none, its other registry models.
+        count, limit: loaded models there with this one, and the most.
 
     """
 
