@@ -14,6 +14,7 @@ POLL_S = 0.25  # S9
 RECOVERY_LIMIT_S = 5.0  # S9
 RECOVERED = 0.75  # S9: this part of the runner's size has come back
 MIN_CTX = 4
+DEFAULT_BATCH = 512
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,10 @@ class Rules:
             so expires all (S4).
         loading_in_ps: a model is in /api/ps from the start of its load (S8 says not so from 0.30 on).
         context_in_ps: /api/ps has context_length.
-        auto_exempt: an option that was not sent does not make a loaded model reload (S6).
+        auto_exempt: num_ctx and num_batch do not make a model reload where neither its load nor the request named them
+            (S6); where the load named one, a request without it counts as asking for the default.
         tiered_context: the default num_ctx depends on the memory of the GPUs (S7).
-        surcharge: the prediction adds memory for a large num_batch (S18).
+        surcharge: num_batch is chosen by context and free memory, and the prediction adds memory for a large one (S18).
 
     """
 
@@ -79,3 +81,26 @@ def surcharge_mb(rules: Rules, num_batch: int, *, embedding: bool) -> float:
     if embedding or not rules.surcharge or num_batch < 1024:
         return 0.0
     return 768.0 if num_batch < 2048 else 2048.0
+
+
+def automatic_batch(tokens: int, predicted_mb: float, available_mb: float) -> int:
+    """Return the num_batch of a chat model whose request names none: large for a long context, if that still fits.
+
+    So the automatic choice alone never makes a load too large; one that the caller names may.
+    """
+    if tokens > 32768 and _batch_fits(2048.0, 0.60, predicted_mb, available_mb):
+        return 2048
+    if tokens > 4096 and _batch_fits(768.0, 0.75, predicted_mb, available_mb):
+        return 1024
+    return DEFAULT_BATCH
+
+
+def _batch_fits(extra_mb: float, share: float, predicted_mb: float, available_mb: float) -> bool:
+    return predicted_mb <= share * available_mb and predicted_mb + extra_mb <= 0.8 * available_mb
+
+
+def lower_context(num_ctx: int) -> int | None:
+    """Return the num_ctx that an automatic one falls to after a load ran out of memory; None: it is the least (S4)."""
+    if num_ctx > 32768:
+        return 32768
+    return 4096 if num_ctx > 4096 else None

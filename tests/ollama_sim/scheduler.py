@@ -18,18 +18,21 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from litellm_registry_hook.demo.keep_alive import FOREVER_S, keep_alive_seconds
 from litellm_registry_hook.demo.ollama_names import key, shortest
-from ollama_sim.placement import Plan, place, predicted_mb
+from ollama_sim.placement import Plan, forecast, place
 from ollama_sim.rules import (
+    DEFAULT_BATCH,
     MIN_CTX,
     POLL_S,
     RECOVERED,
     RECOVERY_LIMIT_S,
     RUNNERS_PER_GPU,
     default_context,
+    lower_context,
     rules_of,
 )
 from ollama_sim.things import Card, Event, Load, PsEntry, Runner, Settings, SimModel, Ticket, VirtualClock, Wanted
@@ -76,6 +79,7 @@ class Sim:
         self._loaded: dict[str, Runner] = {}
         self._lane: deque[tuple[str, Any]] = deque()
         self._recovering: Runner | None = None
+        self._unloads_to_come = 0
         self._faults: dict[str, list[tuple[str, bool]]] = {}
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -203,10 +207,7 @@ class Sim:
         self.step()
         hit = self._loaded[self._models[key(name)].blob_digest]
         self._say("runtime_oom", hit.model)
-        doomed = list(self._loaded.values()) if self.rules.oom_evicts_all else [hit]
-        for runner in doomed:
-            runner.doomed = True
-            runner.expires_at = self._at
+        for runner in list(self._loaded.values()) if self.rules.oom_evicts_all else [hit]:
             self._expire(runner, "runtime_oom", shortest(hit.model.name))
         for ticket in sorted(hit.tickets, key=lambda one: one.began_at):
             ticket.status, ticket.error = 500, OOM
@@ -224,6 +225,7 @@ class Sim:
         for holding in (self._due, self._queue, self._loaded, self._lane, self._faults):
             holding.clear()
         self._active = self._job = self._recovering = None
+        self._unloads_to_come = 0
         self.ps_blocked_until = 0.0
         self.events.append(Event(self._at, "restart", ""))
         for ticket in tickets:
@@ -264,7 +266,9 @@ class Sim:
     def predict_mb(self, name: str, options: Mapping[str, Any] | None = None) -> float:
         """Return the size the server expects a load to have."""
         model = self._models[key(name)]
-        return predicted_mb(self.rules, model, self.wanted(model, options or {}), self.settings.parallel)
+        wanted = self.wanted(model, options or {})
+        fixed = self.settings.auto_num_batch
+        return forecast(self.rules, model, wanted, self._tokens(model, wanted), self.free_mb, fixed).predicted_mb
 
     @property
     def free_mb(self) -> list[float]:
@@ -329,8 +333,6 @@ class Sim:
         if ticket.state == "cancelled":
             self._active = None
             return
-        if ticket.retried and self._loaded:
-            return  # S4: until all the others have gone
         runner = self._loaded.get(ticket.model.blob_digest)
         if runner is not None and not self._needs_reload(runner, ticket.wanted):
             self._active = None
@@ -342,12 +344,15 @@ class Sim:
             victim, why = self._victim(), "count"
         else:
             first = not self._loaded
-            parallel = self.settings.parallel
-            plan = place(self.rules, ticket.model, ticket.wanted, parallel, self.free_mb, first=first)
+            tokens = self._tokens(ticket.model, ticket.wanted)
+            fixed = self.settings.auto_num_batch
+            args = (self.rules, ticket.model, ticket.wanted, tokens, self.free_mb)
+            plan = place(*args, first=first, fixed_batch=fixed)
             if plan is not None:
                 self._load(ticket, plan)
                 return
             victim, why = self._victim(), "fit"
+        self._unloads_to_come = 1
         self._expire(victim, why, shortest(ticket.name))
         self._drain()
 
@@ -357,12 +362,15 @@ class Sim:
         return next((runner for runner in found if not runner.refs), found[0])
 
     def _needs_reload(self, runner: Runner, wanted: Wanted) -> bool:
-        has = runner.wanted  # S6
-        if wanted.num_ctx != has.num_ctx and not (wanted.auto_ctx and self.rules.auto_exempt):
+        has, exempt = runner.wanted, self.rules.auto_exempt  # S6
+        if wanted.num_ctx != has.num_ctx and not (exempt and wanted.auto_ctx and has.auto_ctx):
             return True
-        if wanted.num_batch != has.num_batch and not wanted.auto_batch:
+        if wanted.num_batch != has.num_batch and not (exempt and wanted.auto_batch and has.auto_batch):
             return True
         return (wanted.num_gpu not in (-1, has.num_gpu)) or wanted.rest != has.rest
+
+    def _tokens(self, model: SimModel, wanted: Wanted) -> int:
+        return wanted.num_ctx * (1 if model.embedding else self.settings.parallel)
 
     def wanted(self, model: SimModel, options: Mapping[str, Any]) -> Wanted:
         """Return the runner options of a request: its own, the Modelfile's, the defaults."""
@@ -375,7 +383,7 @@ class Sim:
         return Wanted(
             num_ctx=min(num_ctx, model.train_ctx),
             auto_ctx=auto_ctx,
-            num_batch=self.settings.auto_num_batch if auto_batch else given["num_batch"],
+            num_batch=DEFAULT_BATCH if auto_batch else given["num_batch"],
             auto_batch=auto_batch,
             num_gpu=num_gpu if isinstance(num_gpu, int) and num_gpu >= 0 else -1,
             rest=tuple((name, given[name]) for name in STARTED_WITH if given.get(name) is not None),
@@ -385,7 +393,7 @@ class Sim:
 
     def _load(self, ticket: Ticket, plan: Plan) -> None:
         model = ticket.model
-        runner = Runner(model, ticket.wanted, plan.shares, plan.cpu_mb)
+        runner = Runner(model, replace(ticket.wanted, num_batch=plan.num_batch), plan.shares, plan.cpu_mb)
         self._job = job = (ticket, runner)
         self._say("load_begin", model)
         self.ps_blocked_until = max(self.ps_blocked_until, self._at + self.settings.spawn_s)
@@ -432,17 +440,30 @@ class Sim:
         self._loaded.pop(runner.model.blob_digest, None)  # there only by the older rules
         self._let_go(runner)  # the process has died
         self._say("oom" if oom else "load_failed", runner.model, error)
-        if oom and self.rules.oom_evicts_all and self._loaded and not ticket.retried:
-            ticket.retried = True
-            ticket.to("queued")
-            for other in list(self._loaded.values()):  # S4
-                other.doomed = True
-                self._expire(other, "oom", shortest(ticket.name))
-            self._drain()
+        if oom and self.rules.oom_evicts_all and not ticket.retried and self._eased(ticket):
             return
         self._active = None
         self._fail(ticket, 500, error)
         self._pump()
+
+    def _eased(self, ticket: Ticket) -> bool:
+        """S4: let go of all others, and of a long automatic context; whether there was either, so a second try is due."""
+        assert ticket.wanted is not None
+        lower = lower_context(ticket.wanted.num_ctx) if ticket.wanted.auto_ctx else None
+        if lower is None and not self._loaded:
+            return False
+        ticket.retried = True
+        ticket.to("queued")
+        if lower is not None:
+            ticket.wanted = replace(ticket.wanted, num_ctx=lower)
+        self._unloads_to_come = len(self._loaded)
+        for other in list(self._loaded.values()):
+            self._expire(other, "oom", shortest(ticket.name))
+        if self._unloads_to_come:
+            self._drain()
+        else:
+            self._schedule()
+        return True
 
     # -- the loop of what ends ----------------------------------------------------------------------------------------
 
@@ -512,21 +533,22 @@ class Sim:
         self._say("expire" if why in ("keep_alive", "asked") else "evict", runner.model, why, runner.by)
         self.ps_blocked_until = max(self.ps_blocked_until, self._at + self.settings.exit_s)
         self._recovering = runner
-        before = self._reported(runner)
+        before = self._reported()
         self._give_back(runner)
         if runner.shares:
             self._later(POLL_S, lambda: self._poll(runner, before, 1))
         else:
             self._later(0.0, lambda: self._gone(runner))
 
-    def _reported(self, runner: Runner) -> float:
-        return sum(self.cards[index].free_mb for index in runner.shares)
+    def _reported(self) -> float:
+        return sum(card.free_mb for card in self.cards)
 
     def _poll(self, runner: Runner, before: float, polls: int) -> None:
         if self._recovering is not runner:
             return
-        risen = self._reported(runner) - before
-        if risen >= RECOVERED * runner.vram_mb or polls * POLL_S >= RECOVERY_LIMIT_S:
+        risen = self._reported() - before
+        # Less than before counts as all of it: the server's difference of two unsigned numbers wraps around.
+        if risen < 0 or risen > RECOVERED * runner.vram_mb or polls * POLL_S >= RECOVERY_LIMIT_S:
             self._gone(runner)
         else:
             self._later(POLL_S, lambda: self._poll(runner, before, polls + 1))
@@ -535,7 +557,8 @@ class Sim:
         if self._recovering is not runner:
             return
         self._recovering = None
-        if self._active is not None and self._job is None:
+        self._unloads_to_come = max(0, self._unloads_to_come - 1)
+        if self._active is not None and self._job is None and not self._unloads_to_come:
             self._schedule()
         self._drain()
         self._pump()

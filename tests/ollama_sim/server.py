@@ -243,6 +243,7 @@ class OllamaServer:
             body = None
         body = body if isinstance(body, dict) else None
         self.calls.append(Arrived(request.method, request.path, body, time.time()))
+        self._pulse()
         return body
 
     # -- harmless reads -----------------------------------------------------------------------------------------------

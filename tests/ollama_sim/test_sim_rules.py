@@ -146,18 +146,44 @@ def test_s4_a_load_out_of_memory_evicts_all_others_and_is_tried_once_more():
 
 
 def test_s4_the_retry_waits_for_busy_models():
-    """A busy one leaves when its request ends, whatever keep_alive it was given since."""
+    """A busy one leaves when its request ends."""
     liar = SimModel("liar", file_mb=1000, vram_mb=9000, layers=1, kv_heads=1, width=8)
     sim = home(model("a", 2000), liar)
-    first = busy(sim, "a", keep_alive=-1)
+    working = busy(sim, "a", keep_alive=-1)
     waits = sim.begin("liar")
     sim.advance(sim.clock() + 10)
     assert (sim.ooms, waits.state) == (1, "queued")
-    second = sim.begin("a", keep_alive=-1)
-    sim.finish(first)
-    sim.finish(second)
+    sim.finish(working)
     sim.settle()
     assert (waits.state, sim.names()) == ("running", ["liar:latest"])
+
+
+def test_s4_a_keep_alive_meanwhile_lets_the_retry_wait_on():
+    """The last writer wins here too: the busy model stays, and the load stands still until something unloads."""
+    liar = SimModel("liar", file_mb=1000, vram_mb=9000, layers=1, kv_heads=1, width=8)
+    sim = home(model("a", 2000), liar)
+    working = busy(sim, "a", keep_alive=-1)
+    waits = sim.begin("liar")
+    sim.advance(sim.clock() + 10)
+    again = sim.begin("a", keep_alive=-1)
+    sim.finish(working)
+    sim.finish(again)
+    sim.advance(sim.clock() + 1000)
+    assert (waits.state, sim.names()) == ("queued", ["a:latest"])
+    sim.unload("a")
+    sim.settle()
+    assert (waits.state, sim.names()) == ("running", ["liar:latest"])
+
+
+@pytest.mark.parametrize(("options", "context"), [({}, 4096), ({"num_ctx": 32768}, 32768)])
+def test_s4_an_automatic_context_is_lowered_for_the_retry(options, context):
+    """32768 falls to 4096 where the request did not name it; the others go all the same."""
+    sim = home(model("a", 100), model("b", 100), total=24 * 1024)
+    load(sim, "a", keep_alive=-1)
+    sim.fail_next_load("b")
+    load(sim, "b", **options)
+    assert [(entry.name, entry.context) for entry in sim.ps()] == [("b:latest", context)]
+    assert pushed_out(sim) == [("a:latest", "oom", "b:latest")]
 
 
 def test_s4_a_second_time_out_of_memory_fails():
@@ -252,11 +278,14 @@ def test_s5_a_keep_alive_ollama_cannot_read_is_refused():
     [
         ({"num_ctx": 4096}, {"num_ctx": 8192}, True),
         ({"num_ctx": 4096}, {"num_ctx": 4096}, False),
-        ({"num_ctx": 8192}, {}, False),  # automatic: exempt
+        ({}, {}, False),
+        ({"num_ctx": 8192}, {}, True),  # a load that named it, a request that does not: the default is another one
         ({}, {"num_ctx": 4096}, False),  # the same as the automatic one
+        ({}, {"num_ctx": 8192}, True),
         ({"num_ctx": 32768}, {"num_ctx": 65536}, False),  # both cut to the train context
         ({"num_batch": 512}, {"num_batch": 1024}, True),
-        ({"num_batch": 1024}, {}, False),
+        ({"num_batch": 512}, {}, False),  # the default
+        ({"num_batch": 1024}, {}, True),
         ({}, {"num_gpu": 0}, True),
         ({"num_gpu": 1}, {}, False),
         ({"num_thread": 4}, {}, True),
@@ -270,6 +299,17 @@ def test_s6_other_runner_options_reload_the_model(first, second, reloads):
     load(sim, "a", **second)
     assert pushed_out(sim) == ([("a:latest", "reload", "a:latest")] if reloads else [])
     assert len(sim.loads) == 1 + reloads
+
+
+def test_s6_an_automatic_batch_is_what_the_load_chose():
+    """1024 for a longer context with room to spare: naming the default then reloads, naming nothing does not."""
+    sim = home(model("a", 10), auto_num_batch=0)
+    load(sim, "a", num_ctx=8192)
+    load(sim, "a", num_ctx=8192)
+    load(sim, "a", num_ctx=8192, num_batch=1024)
+    assert sim.evictions == []
+    load(sim, "a", num_ctx=8192, num_batch=512)
+    assert pushed_out(sim) == [("a:latest", "reload", "a:latest")]
 
 
 def test_s6_before_0_30_an_absent_num_ctx_reloads_too():
@@ -286,6 +326,16 @@ def test_s7_the_default_context_depends_on_the_card(total_gib, context):
     sim = home(GEMMA, total=total_gib * 1024)
     load(sim, "gemma3:4b")
     assert [entry.context for entry in sim.ps()] == [context]
+
+
+def test_s7_an_embedding_model_has_no_parallel_requests():
+    """OLLAMA_NUM_PARALLEL is not for it."""
+    assert home(BGE, parallel=4).predict_mb("bge-m3") == 1157 + 384
+
+
+def test_s18_a_fixed_batch_counts_where_the_request_names_none():
+    """A setting of the stand-in, for the caller who leaves it to chance."""
+    assert home(GEMMA, auto_num_batch=2048).predict_mb("gemma3:4b") == 3864 + 2048
 
 
 def test_s7_parallel_requests_multiply_the_context():
@@ -363,6 +413,17 @@ def test_s9_memory_comes_back_late_and_is_waited_for_in_polls(recovery_s, next_l
     assert sim.loads[-1].begin - begin == pytest.approx(next_load_after_s)
     (entry,) = sim.ps()
     assert (entry.vram_mb < entry.size_mb) is (recovery_s > 5)
+
+
+def test_s9_memory_that_another_process_takes_meanwhile_ends_the_wait():
+    """The server's difference wraps around below zero and counts as all of it."""
+    sim = home(model("a", 1000), model("b", 8000), recovery_s=4)
+    load(sim, "a")
+    begin = sim.clock()
+    sim.begin("b")
+    sim.foreign(0, 50)
+    sim.settle()
+    assert sim.loads[-1].begin - begin == 0.25
 
 
 def test_s9_other_ends_wait_for_the_memory_too():
@@ -471,7 +532,7 @@ def test_s14_num_gpu_0_takes_no_gpu_and_pushes_nobody_out():
 
 def test_s14_an_explicit_part_skips_the_fit_check():
     """Half the layers beside a model that leaves room for just that; too much of it ends out of memory."""
-    half = replace(model("half", 4000), layers=10)
+    half = replace(model("half", 4000), layers=9)  # ten with the output layer
     sim = home(model("a", 7800), half)
     load(sim, "a", keep_alive=-1)
     load(sim, "half", num_gpu=5)
@@ -579,7 +640,9 @@ def test_s17_a_pinned_model_expires_in_the_year_2318():
         ("gemma3:4b", {"num_ctx": 8192, "num_batch": 512}, 4544),
         ("gemma3:4b", {"num_ctx": 4096, "num_batch": 1024}, 3864 + 768),
         ("gemma3:4b", {"num_ctx": 4096, "num_batch": 2048}, 3864 + 2048),
-        ("gemma3:4b", {"num_ctx": 4096}, 3864 + 768),  # the stand-in's automatic choice
+        ("gemma3:4b", {"num_ctx": 4096}, 3864),  # automatic: 512 up to 4096 tokens
+        ("gemma3:4b", {"num_ctx": 8192}, 4544),  # 1024 wants the model below 75 % and all below 80 % of 6392
+        ("gemma3:4b", {"num_ctx": 5000}, 3184 + 170 * 5000 / 1024 + 768),
         ("bge-m3", {"num_batch": 2048}, 1157 + 384),
         ("qwen:4b", SMALL_BATCH, 3900),
     ],

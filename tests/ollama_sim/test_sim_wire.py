@@ -35,6 +35,8 @@ def client(house):
 class Post(threading.Thread):
     """A request in a thread of its own."""
 
+    method = "POST"
+
     def __init__(self, url, path, **body):
         super().__init__(daemon=True)
         self.url, self.path, self.body, self.answer = url, path, body, None
@@ -42,13 +44,19 @@ class Post(threading.Thread):
 
     def run(self):
         try:
-            self.answer = httpx.post(self.url + self.path, json=self.body, timeout=10)
+            self.answer = httpx.request(self.method, self.url + self.path, json=self.body or None, timeout=10)
         except httpx.HTTPError as error:
             self.answer = error
 
     def result(self):
         self.join(10)
         return self.answer
+
+
+class Get(Post):
+    """The same with GET."""
+
+    method = "GET"
 
 
 def post(client, path, **body):
@@ -220,14 +228,13 @@ def test_a_hang_up_during_a_load_aborts_it(house):
 def test_ps_stalls_as_long_as_it_is_told(house):
     """Other reads go on, and it answers as soon as the stall ends."""
     house.ollama.do(lambda sim: sim.stall(time.time() + 3600))
-    asked = threading.Thread(target=lambda: httpx.get(f"{house.ollama.url}/api/ps", timeout=10), daemon=True)
     with pytest.raises(httpx.ReadTimeout):
         httpx.get(f"{house.ollama.url}/api/ps", timeout=0.1)
     assert httpx.get(f"{house.ollama.url}/api/tags").status_code == 200
-    asked.start()
+    asked = Get(house.ollama.url, "/api/ps")
+    house.ollama.wait(lambda sim: len(house.ollama.calls) == 3)
     house.ollama.do(lambda sim: sim.stall(0))
-    asked.join(10)
-    assert not asked.is_alive()
+    assert asked.result().json() == {"models": []}
 
 
 def test_ps_stalls_while_a_model_spawns(tmp_path):

@@ -124,8 +124,8 @@ class Settings:
     Attributes:
         max_loaded: OLLAMA_MAX_LOADED_MODELS; 0: 3 x GPUs. max_queue: OLLAMA_MAX_QUEUE.
         parallel: OLLAMA_NUM_PARALLEL. keep_alive_s: OLLAMA_KEEP_ALIVE.
-        auto_num_batch: the batch size of a chat model whose request names none. Real servers may choose 1024 or 2048,
-            which counts in the prediction: a caller that does not send num_batch is meant to feel it.
+        auto_num_batch: num_batch of a chat model whose request names none; 0: chosen as the server does. A fixed 2048
+            lets a caller that does not send num_batch feel what it leaves to chance.
         load_s: duration of a load. recovery_s: from an unload until the memory is back (S9).
         spawn_s, exit_s: how long /api/ps stalls at the start of a load and of an unload (S8).
 
@@ -135,7 +135,7 @@ class Settings:
     max_queue: int = 512
     parallel: int = 1
     keep_alive_s: float = 300.0
-    auto_num_batch: int = 1024
+    auto_num_batch: int = 0
     load_s: float = 2.0
     recovery_s: float = 0.5
     spawn_s: float = 0.1
