@@ -32,7 +32,7 @@ def arithmetic(numbers: Numbers) -> str:
 
 
 def eviction(numbers: Numbers) -> str:
-    """Return rule (b) in numbers; empty where that Ollama holds no never-evict model."""
+    """Return rule (b) in numbers; empty where that Ollama holds no model of the registry."""
     if not numbers.holds:
         return ""
     return (
@@ -51,13 +51,13 @@ def broken_rule(name: str, case: Case, numbers: Numbers) -> str:
     where = gpu_text(case, numbers)
     if numbers.rule == "prediction":
         return (
-            f"loading {name} on {where} would make Ollama push out never-evict {', '.join(numbers.holds)}: it predicts "
+            f"loading {name} on {where} would make Ollama push out {', '.join(numbers.holds)}: it predicts "
             f"{megabytes(numbers.predicted_mb)}, more than 80 % of the {megabytes(numbers.seen_mb)} that it sees free "
             f"({arithmetic(numbers)})"
         )
     if numbers.rule == "count":
         return (
-            f"loading {name} would make Ollama at {case.slot.api_base} push out a model, it holds never-evict "
+            f"loading {name} would make Ollama at {case.slot.api_base} push out a model, it holds "
             f"{', '.join(numbers.holds)}: this would be model {numbers.count} of at most {numbers.limit} "
             f"({arithmetic(numbers)})"
         )
