@@ -30,6 +30,7 @@ RUNNER_OPTIONS: Final = (
     "vocab_only",
 )
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|μs|ms|s|m|h))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|μs|ms|s|m|h)")
 
 
@@ -99,8 +100,7 @@ def go_seconds(duration: str) -> float:
         ValueError: not a duration.
 
     """
-    bare = duration.lstrip("+-")
-    if not bare or _PART.sub("", bare):
+    if _DURATION.fullmatch(duration) is None:
         raise ValueError(f"{duration!r} is no duration like 5m or 1h30m")
-    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(bare))
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(duration))
     return -seconds if duration.startswith("-") else seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from litellm_registry_hook.core.gpu.facts import Loaded, ModelFile, Server, ServerState, Shape
@@ -16,6 +16,7 @@ from litellm_registry_hook.edges.gpu.ollama_parse import (
     files_of,
     loaded_of,
     shape_of,
+    spellings_of,
     version_of,
 )
 from litellm_registry_hook.edges.gpu.web import Answer, Failure, Web
@@ -49,8 +50,9 @@ class OllamaReader:
         self._lock = threading.Lock()
         self._files_at: float | None = None
         self._asked_at: float | None = None
-        # A server that does not know a name is asked again with the next list of files.
-        self._shown: dict[tuple[str, str], tuple[str, Shape | None]] = {}
+        self._spelled: dict[str, str] = {}
+        # By name and digest. What has no shape is asked for again with the next list of files.
+        self._shown: dict[tuple[str, str], _Shown] = {}
         self.last = Server(base, "stalled", "it has not been asked yet")
 
     def speaks_with(self, headers: Mapping[str, str]) -> bool:
@@ -96,45 +98,48 @@ class OllamaReader:
     def _with_files(self, server: Server, now: float, wanted: Collection[str], end: float) -> Server:
         if self._files_due(server, now, wanted):
             self._asked_at = now
-            files = files_of(self._get("/api/tags", end - time.monotonic()))
+            tags = self._get("/api/tags", end - time.monotonic())
+            files, spelled = files_of(tags), spellings_of(tags)
             version = version_of(self._get("/api/version", end - time.monotonic()))
-            self._shown = {key: shown for key, shown in self._shown.items() if shown[1] is not None and key[0] in files}
-            self._files_at = now
+            self._shown = {key: seen for key, seen in self._shown.items() if seen.shape is not None and key[0] in files}
+            self._files_at, self._spelled = now, spelled
             server = replace(server, files=files, version=version)
         needed = {*wanted, *(one.name for one in server.loaded)} & server.files.keys()
-        return replace(server, files={**server.files, **self._described(server.files, sorted(needed), end)})
+        return replace(server, files={**server.files, **self._described(server.files, sorted(needed), now, end)})
 
     def _files_due(self, server: Server, now: float, wanted: Collection[str]) -> bool:
         if self._files_at is None:
             return True
-        if not 0 <= now - self._files_at < FILES_EVERY_S:
-            return True
+        old = not 0 <= now - self._files_at < FILES_EVERY_S
         missing = any(name not in server.files for name in wanted) or _changed(server)
-        return missing and (self._asked_at is None or not 0 <= now - self._asked_at < ASK_AGAIN_S)
+        return (old or missing) and (self._asked_at is None or not 0 <= now - self._asked_at < ASK_AGAIN_S)
 
-    def _described(self, files: Mapping[str, ModelFile], names: list[str], end: float) -> dict[str, ModelFile]:
+    def _described(
+        self, files: Mapping[str, ModelFile], names: list[str], now: float, end: float
+    ) -> dict[str, ModelFile]:
         """Fill in blob and shape of these files, as far as the time goes; the rest comes with the next reading."""
         found = {}
         for name in names:
             file = files[name]
             key = (name, file.digest)
-            if not file.remote and key not in self._shown and (left := end - time.monotonic()) > 0:
-                answer = self._show(name, left)
-                self._shown[key] = (blob_of(answer), shape_of(answer))
-            if key in self._shown:
-                blob, shape = self._shown[key]
-                found[name] = replace(file, blob=blob, shape=shape)
+            seen = self._shown.get(key)
+            if not file.remote and (seen is None or seen.again(now)) and (left := end - time.monotonic()) > 0:
+                seen = self._shown[key] = self._show(name, left, now)
+            if seen is not None:
+                found[name] = replace(file, blob=seen.blob, shape=seen.shape)
         return found
 
-    def _show(self, name: str, seconds: float) -> Any:
-        """Return /api/show; None where the server does not describe this one model."""
-        answer = self._web.ask("/api/show", body={"model": short_name(name)}, read_s=min(seconds, self._read_s))
+    def _show(self, name: str, seconds: float, now: float) -> _Shown:
+        """Ask /api/show, which loads nothing."""
+        named = self._spelled.get(name, short_name(name))
+        answer = self._web.ask("/api/show", body={"model": named}, read_s=min(seconds, self._read_s))
         if isinstance(answer, Failure):
-            raise _Unanswered(_STATES[answer.kind], f"/api/show of {short_name(name)}: {answer.reason}")
+            return _Shown(failed_at=now)
         try:
-            return answer.json() if answer.status == _OK else None
+            said = answer.json() if answer.status == _OK else None
         except ValueError:
-            return None
+            said = None
+        return _Shown(blob_of(said), shape_of(said))
 
     def _get(self, path: str, seconds: float) -> Any:
         if seconds <= 0:
@@ -148,6 +153,25 @@ class OllamaReader:
             return answer.json()
         except ValueError as error:
             raise NotOllamaError("it is not JSON") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What /api/show says of one file.
+
+    Attributes:
+        blob, shape: as in ModelFile.
+        failed_at: when it did not answer; it is then left alone for a while, so that it does not slow each look.
+
+    """
+
+    blob: str = ""
+    shape: Shape | None = None
+    failed_at: float | None = None
+
+    def again(self, now: float) -> bool:
+        """Say whether to ask once more."""
+        return self.failed_at is not None and not 0 <= now - self.failed_at < ASK_AGAIN_S
 
 
 class _Unanswered(Exception):  # noqa: N818  a state of the server, not an error of ours

@@ -59,6 +59,16 @@ def files_of(answer: Any) -> dict[str, ModelFile]:
     return files
 
 
+def spellings_of(answer: Any) -> dict[str, str]:
+    """Return each name of /api/tags as the server writes it, by full name: older servers mind upper case.
+
+    Raises:
+        NotOllamaError: an entry has no name.
+
+    """
+    return {_name(entry): entry.get("name") or entry["model"] for entry in _models(answer)}
+
+
 def version_of(answer: Any) -> tuple[int, ...]:
     """Read /api/version: `0.30.1-rc2` is (0, 30, 1); empty where there are no numbers.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import time
@@ -91,7 +92,8 @@ class Web:
         verify: ssl.SSLContext | bool = ssl.create_default_context() if base.startswith("https:") else False
         # The transport alone: a client writes a log line for every call, and ours come every few seconds.
         self._transport = httpx.HTTPTransport(verify=verify, trust_env=False)
-        self._headers = {"User-Agent": "litellm-registry-hook", "Accept": "application/json", **(headers or {})}
+        always = {"User-Agent": "litellm-registry-hook", "Accept": "application/json", **_login(base)}
+        self._headers = {**always, **(headers or {})}
 
     def ask(
         self, path: str, *, body: Any = None, read_s: float = 2.0, connect_s: float = CONNECT_S, again: bool = True
@@ -138,6 +140,17 @@ class Web:
             return _no_connection(error)
         except Exception as error:  # noqa: BLE001  an address that httpx cannot read, a protocol error, a bug
             return Failure("broken", cut(f"{type(error).__name__}: {error}", 160))
+
+
+def _login(base: str) -> dict[str, str]:
+    """Return the header of a `user:password@` in the address."""
+    try:
+        url = httpx.URL(base)
+    except httpx.InvalidURL:
+        return {}  # asking it says so
+    if not (url.username or url.password):
+        return {}
+    return {"Authorization": "Basic " + base64.b64encode(f"{url.username}:{url.password}".encode()).decode()}
 
 
 def _whole(response: httpx.Response, read_s: float, end: float) -> Answer | Failure:
