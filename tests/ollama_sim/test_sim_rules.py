@@ -426,6 +426,23 @@ def test_s9_memory_that_another_process_takes_meanwhile_ends_the_wait():
     assert sim.loads[-1].begin - begin == 0.25
 
 
+def test_s9_a_load_begun_meanwhile_hides_the_memory_that_came_back():
+    """What it takes makes up for what came back: the wait goes on for five seconds, and other unloads with it."""
+    sim = home(model("a", 2000), model("b", 2000), recovery_s=0.1, load_s=0.1)
+    load(sim, "a")
+    sim.unload("a")
+    begin = sim.clock()
+    ticket = sim.begin("b")
+    sim.advance(begin + 0.2)
+    assert ticket.state == "running"
+    sim.finish(ticket)
+    sim.unload("b")
+    sim.advance(begin + 4.9)
+    assert sim.names() == ["b:latest"]
+    sim.settle()
+    assert [event.at - begin for event in sim.left("b")] == [5]
+
+
 def test_s9_other_ends_wait_for_the_memory_too():
     """While one unload's memory is awaited a model that goes idle elsewhere does not leave yet."""
     sim = home(model("a", 10), model("b", 10), recovery_s=3)
