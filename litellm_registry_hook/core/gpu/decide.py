@@ -108,12 +108,12 @@ class _Question:
         if model is None or model.gpu_residency is None:
             return refusals.no_size(self.want)
         other = claim or next((one for one in self.table.claims if server_key(one.slot.api_base) == key), None)
-        if other is not None:
-            return refusals.in_flight(self.want, other, float(model.gpu_residency.vram_mb), self.table.now)
         room, why = self._room(server)
+        if room is None and other is not None:
+            return refusals.in_flight(self.want, other, float(model.gpu_residency.vram_mb), None, self.table.now)
         if room is None:
             return refusals.unknown(self.want, why)
-        return self._by_room(model, model.gpu_residency, server, room)
+        return self._by_room(model, model.gpu_residency, server, room, other)
 
     def _same_load(self, claim: Claim, server: Server | None) -> bool:
         """Say whether a load in flight of the same runner serves this one as well: it has the same context."""
@@ -169,7 +169,9 @@ class _Question:
                     return f"Ollama at {home.api_base}, on the same GPU, has not been read yet"
         return ""
 
-    def _by_room(self, model: Model, size: GpuResidency, server: Server | None, room: Room) -> Verdict:
+    def _by_room(
+        self, model: Model, size: GpuResidency, server: Server | None, room: Room, other: Claim | None
+    ) -> Verdict:
         registry, name = self.table.registry, self.want.slot.name
         own = self.table.runner_at(server_key(self.want.slot.api_base), name)
         # A server that stalls cannot unload it; where the load is allowed all the same, Ollama reloads by itself.
@@ -182,8 +184,11 @@ class _Question:
         file = server.files.get(name) if server is not None else None
         predicted = predict(model, file, server.version if server is not None else (), machine_mb)
         case = Case(self.table, self.want.slot, room, needed, predicted, own)
+        base = frozenset((own,)) if own is not None else frozenset()
+        if other is not None:
+            return refusals.in_flight(self.want, other, needed, case.judge(base), self.table.now)
         if own is None or fault is None:
-            return self._load(case, frozenset((own,)) if own is not None else frozenset())
+            return self._load(case, base)
         if fault == "other_context":
             return self._reload(case, own, f"it is loaded with num_ctx {own.entry.context}")
         part = f"{own.entry.vram_mb:.0f} of its {describe.megabytes(own.entry.size_mb)}"

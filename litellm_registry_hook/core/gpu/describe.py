@@ -17,7 +17,8 @@ def megabytes(value: float) -> str:
 def gpu_text(case: Case, numbers: Numbers) -> str:
     """Return which GPU, and of what kind its numbers are."""
     kind = {"nvml": "NVML", "declared": "declared sizes"}.get(case.room.mode, "on_unknown.vram is allow")
-    where = "its GPU" if numbers.gpu == "auto" else f"GPU {numbers.gpu}"
+    named = numbers.gpu if numbers.gpu.startswith(("GPU-", "MIG-")) else f"GPU {numbers.gpu}"
+    where = "its GPU" if numbers.gpu == "auto" else named
     return f"{where} on {case.room.machine} ({kind})"
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from litellm_registry_hook.core.gpu import describe
 from litellm_registry_hook.core.gpu.facts import Claim, Server
+from litellm_registry_hook.core.gpu.names import short_name
 from litellm_registry_hook.core.gpu.rules import Case, Gone, Numbers
 from litellm_registry_hook.core.gpu.swap import in_reach
 from litellm_registry_hook.core.gpu.table import Runner
@@ -23,8 +24,8 @@ NEVER_S: Final = 30.0
 
 
 def name_of(want: Want) -> str:
-    """Return what people call the wanted model: its registry id, else its full Ollama name."""
-    return want.model.id if want.model is not None else want.slot.name
+    """Return what people call the wanted model: its registry id, else its Ollama name."""
+    return want.model.id if want.model is not None else short_name(want.slot.name)
 
 
 def no_room(reason: str, numbers: Numbers, retry_after_s: float, *, transient: bool = True) -> No:
@@ -54,12 +55,15 @@ def no_size(want: Want) -> No:
     return No(NO_ROOM, reason, NEVER_S, transient=False)
 
 
-def in_flight(want: Want, claim: Claim, needed_mb: float, now: float) -> No:
-    """Return that another load of the same server goes first."""
+def in_flight(want: Want, claim: Claim, needed_mb: float, numbers: Numbers | None, now: float) -> No:
+    """Return that another load of the same server goes first; without numbers where the server stalls over it."""
+    sums = describe.arithmetic(numbers) if numbers is not None else f"{describe.megabytes(needed_mb)} needed"
     reason = (
-        f"{name_of(want)} ({describe.megabytes(needed_mb)}) waits for a load in flight, {claim.model} "
-        f"({describe.megabytes(claim.mb)}) on {want.slot.api_base}: Ollama loads one model at a time; try again"
+        f"{name_of(want)} waits for a load in flight, {claim.model} ({describe.megabytes(claim.mb)}) on "
+        f"{want.slot.api_base}, as Ollama loads one model at a time: {sums}; try again"
     )
+    if numbers is not None:
+        return no_room(reason, numbers, _until_loaded(claim, now))
     return No(NO_ROOM, reason, _until_loaded(claim, now), needed_mb=needed_mb, promised_mb=claim.mb)
 
 
@@ -109,9 +113,9 @@ def _held(why: str, case: Case, numbers: Numbers, stuck: list[Runner], foreign: 
     parts = []
     if foreign:
         names = describe.names_of(foreign)
-        parts.append(f"the registry does not know {names}, so they are never unloaded: add them, or `ollama stop` them")
+        parts.append(f"never unloaded, as the registry does not know it: {names}; add it, or `ollama stop` it")
     if stuck:
-        parts.append(f"not unloaded, as their server stalls or they are being loaded: {describe.names_of(stuck)}")
+        parts.append(f"not unloaded, as its server stalls or it is being loaded: {describe.names_of(stuck)}")
     ends = [one.entry.expires_at - case.table.now for one in foreign if one.entry.expires_at is not None]
     retry = min(max(1.0, min(ends)), NEVER_S) if ends else NEVER_S
     return no_room(f"{why}; {'; '.join(parts)}", numbers, retry)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from litellm_registry_hook.core.gpu.facts import Claim, HealthState, Loaded, Server, Slot, Snapshot, Usage
+from litellm_registry_hook.core.gpu.names import short_name
 from litellm_registry_hook.core.gpu.place import (
     AUTO,
     NONE,
@@ -62,7 +63,7 @@ class Runner:
     @property
     def label(self) -> str:
         """What people call it: the registry id, else the server's name."""
-        return self.models[0].id if self.models else self.entry.name
+        return self.models[0].id if self.models else short_name(self.entry.name)
 
 
 @dataclass(frozen=True, eq=False)
