@@ -119,5 +119,5 @@ class Live:
                 continue
             try:
                 self.state.append_audit(entry)
-            except StateError as error:
+            except Exception as error:  # noqa: BLE001  the thread must outlive whatever a record holds
                 log.error("audit record lost: %s: %s", entry, error)  # noqa: TRY400

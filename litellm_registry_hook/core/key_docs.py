@@ -28,7 +28,7 @@ version | 1 | required | Version of this format.
 models | list | required | The models there are.
 routing | mapping | required | Pools, aliases, and who may reach what.
 gpu_residency_policy | mapping | - | What must stay on the GPUs, and how large they are.
-state | URL | the user's state folder | Where state is kept: `sqlite:////path`, `redis://…` or `rediss://…`. LITELLM_REGISTRY_STATE outranks it.
+state | URL | the user's state folder | Where state is kept: `sqlite:////path`, or for several hosts `redis://…`, `rediss://…` or `unix:///socket`. LITELLM_REGISTRY_STATE outranks it; a password belongs there.
 
 models[].id | name | required | The model's name; also its model_name in litellm-config.yaml.
 models[].tier | name | - | Its home tier, for people; routing.tiers decides. A tier that does not list it is a warning.

@@ -10,7 +10,7 @@ from litellm_registry_hook.core.findings import Finding, redact
 from litellm_registry_hook.core.suggest import did_you_mean
 
 _DEPLOYMENT = re.compile(r"^(.+)@[0-9]+$")
-_STATE = re.compile(r"^(sqlite:///.+|rediss?://.+)$")
+_STATE = re.compile(r"^(sqlite:///.+|rediss?://.+|unix:///.+)$")
 
 
 def rules(draft: Draft) -> Iterator[Finding]:
@@ -21,7 +21,10 @@ def rules(draft: Draft) -> Iterator[Finding]:
     if state is not None and not _STATE.match(state):
         message = "the state store's address is not known"
         yield Finding(
-            "bad_state_url", ("state",), message, "write sqlite:////absolute/path, redis://host or rediss://host"
+            "bad_state_url",
+            ("state",),
+            message,
+            "write sqlite:////absolute/path, redis://host, rediss://host or unix:///socket",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +22,7 @@ REST_SECONDS: Final = 0.5
 INSTALL: Final = "pip install 'litellm-registry-hook[redis]'"
 
 T = TypeVar("T")
+_NUMBER: Final = re.compile(r"(/[0-9]+)?")
 
 # KEYS: the schema's marker, the version, then the script's own. Every script is one step for all hosts.
 _CHECK: Final = f"""
@@ -155,10 +156,13 @@ def _read(url: str) -> tuple[SplitResult, str]:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
-    if parts.fragment or (not parts.path if scheme == "unix" else not host):
-        message = "is no URL of a server: write redis://HOST:6379/0, a password's special characters as %40 %23 %2F"
+    path = parts.path.rstrip("/")
+    # redis-py takes a database number that it cannot read for 0.
+    if parts.fragment or (not path if scheme == "unix" else not host or not _NUMBER.fullmatch(path)):
+        form = "unix:///PATH" if scheme == "unix" else f"{scheme}://HOST:6379/0"
+        message = f"is no URL of a server: write {form}, a password's special characters as %40 %23 %2F"
         raise StateError(f"state {scheme}://… {message}")
     if scheme == "unix":
-        return parts, f"unix://{parts.path}"
+        return parts, f"unix://{path}"
     shown = f"[{host}]" if ":" in (host or "") else host
-    return parts, f"{scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path.rstrip(os.sep)}"
+    return parts, f"{scheme}://{shown}{f':{port}' if port is not None else ''}{path}"

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import astuple, replace
-from datetime import datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from litellm_registry_hook.core.audit import AuditRecord
 from litellm_registry_hook.core.virtual_key import VirtualKey
+from litellm_registry_hook.edges.store import virtual_keys
+from litellm_registry_hook.edges.store.audit import record_of, row_of
 from litellm_registry_hook.edges.store.port import AliasTakenError
 from litellm_registry_hook.edges.store.redis_ledger import RedisLedger
 from litellm_registry_hook.edges.store.redis_server import RedisServer
 from litellm_registry_hook.edges.store.revocations import EVERY
-from litellm_registry_hook.edges.store.virtual_keys import key_of, row_of
 
 KEYS: Final = ("keys", "revoked_keys", "aliases")
 # ARGV: token, alias, row, when it was revoked or ''.
@@ -144,14 +145,14 @@ class RedisState:
     def add_key(self, key: VirtualKey) -> None:
         """Store a new virtual key."""
         revoked = key.revoked.isoformat() if key.revoked else ""
-        if not self._server.write(ADD_KEY, KEYS, key.token, key.alias, json.dumps(row_of(key)), revoked):
+        if not self._server.write(ADD_KEY, KEYS, key.token, key.alias, json.dumps(virtual_keys.row_of(key)), revoked):
             raise AliasTakenError(key.alias)
 
     def virtual_keys(self) -> list[VirtualKey]:
         """Return all virtual keys."""
         rows, flat = self._server.read(EVERY_KEY, KEYS)
         revoked = dict(zip(flat[::2], flat[1::2], strict=True))
-        found = [key_of(json.loads(row)) for row in rows]
+        found = [virtual_keys.key_of(json.loads(row)) for row in rows]
         known = [
             replace(key, revoked=datetime.fromisoformat(revoked[key.token])) if key.token in revoked else key
             for key in found
@@ -164,7 +165,7 @@ class RedisState:
 
     def rotate_key(self, old: str, new: VirtualKey, at: datetime) -> bool:
         """End a key and store its successor."""
-        row = json.dumps(row_of(new))
+        row = json.dumps(virtual_keys.row_of(new))
         return bool(self._server.write(END_KEY, KEYS, old, at.isoformat(), new.token, new.alias, row))
 
     def revoke_grant(self, token: str, models: Iterable[str] | None, at: datetime, who: str) -> None:
@@ -197,9 +198,8 @@ class RedisState:
 
     def append_audit(self, record: AuditRecord) -> None:
         """Add a record to the audit trail."""
-        at, *rest = astuple(record)
-        text = json.dumps([at.astimezone(timezone.utc).isoformat(), *rest])
-        self._server.write(APPEND, ["audit", "grants"] if record.kind in GRANT_KINDS else ["audit"], text)
+        streams = ["audit", "grants"] if record.kind in GRANT_KINDS else ["audit"]
+        self._server.write(APPEND, streams, json.dumps(row_of(record)))
 
     def audit(self, since: datetime | None = None) -> list[AuditRecord]:
         """Return the audit trail."""
@@ -222,5 +222,4 @@ class RedisState:
         return int(self._server.read(script, ["workers"], moment.timestamp()))
 
     def _records(self, stream: str, first: str) -> list[AuditRecord]:
-        rows = [json.loads(one) for one in self._server.pages(stream, first)]
-        return [AuditRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+        return [record_of(json.loads(one)) for one in self._server.pages(stream, first)]
