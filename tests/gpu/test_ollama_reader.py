@@ -50,7 +50,7 @@ def server():
 
 @pytest.fixture
 def reader(server):
-    found = OllamaReader(server.url, read_s=0.4)
+    found = OllamaReader(server.url, read_s=1.0)
     yield found
     found.close()
 
@@ -172,7 +172,7 @@ def test_a_host_that_does_not_resolve_is_gone():
         ({"models": "all"}, "its answer to /api/ps is not Ollama's: `models` is no list of entries"),
         ({"models": [1]}, "its answer to /api/ps is not Ollama's: `models` is no list of entries"),
         (hang_up, "/api/ps: RemoteProtocolError: Server disconnected without sending a response."),
-        (endless, "/api/ps: its answer had not ended after 0.4 s"),
+        (endless, "/api/ps: its answer had not ended after 1 s"),
     ],
 )
 def test_garbage_is_a_stalled_server_that_keeps_what_it_said(server, reader, answer, reason):
@@ -182,7 +182,7 @@ def test_garbage_is_a_stalled_server_that_keeps_what_it_said(server, reader, ans
     began = time.monotonic()
     found = reader.read(NOW + 1, {G})
     assert (found.state, found.reason, found.loaded, found.read_at) == ("stalled", reason, (LOADED,), NOW)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
 
 
 def test_a_server_that_hangs_is_stalled(server, reader):
@@ -190,7 +190,7 @@ def test_a_server_that_hangs_is_stalled(server, reader):
     reader.read(NOW, {G})
     server.hold("/api/ps")
     found = reader.read(NOW + 1, {G})
-    assert (found.state, found.reason, found.loaded) == ("stalled", "/api/ps: no answer within 0.4 s", (LOADED,))
+    assert (found.state, found.reason, found.loaded) == ("stalled", "/api/ps: no answer within 1 s", (LOADED,))
 
 
 def test_a_port_that_accepts_and_says_nothing_is_stalled():

@@ -9,6 +9,7 @@ from typing import Final
 
 from litellm_registry_hook.core.gpu.facts import HealthState, Nvml, Server, Snapshot
 from litellm_registry_hook.core.gpu.names import base_of
+from litellm_registry_hook.core.gpu.place import server_key
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.edges.gpu.health import HealthReader
 from litellm_registry_hook.edges.gpu.nvml import Driver
@@ -63,14 +64,14 @@ class MachineEyes:
     def look(self, bases: Sequence[str] | None = None) -> Snapshot:
         """Return a fresh snapshot; with `bases` only those servers, NVML and what was never read are read anew."""
         places, ollama, health, asked = self._readers()
-        chosen = None if bases is None else {base_of(base) for base in bases}
+        chosen = None if bases is None else {server_key(base_of(base)) for base in bases}
         at = self._clock()
         jobs: dict[tuple[str, str], Callable[[], Nvml | Server | HealthState]] = {_NVML: lambda: self.driver.read(at)}
         for base, reader in ollama.items():
-            if chosen is None or base in chosen or base not in asked:
+            if chosen is None or server_key(base) in chosen or base not in asked:
                 jobs["ollama", base] = _reading(reader, at, places.ollama[base])
         for base, one in health.items():
-            if chosen is None or base in chosen or base not in asked:
+            if chosen is None or server_key(base) in chosen or base not in asked:
                 jobs["health", base] = one.read
         found = self._jobs.run(jobs, self._look_s)
         with self._lock:

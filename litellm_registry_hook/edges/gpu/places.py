@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litellm_registry_hook.core.gpu.names import base_of, slot_of
-from litellm_registry_hook.core.match import resolve_env
+from litellm_registry_hook.core.gpu.names import base_of
+from litellm_registry_hook.core.gpu.place import Home, ServerKey, homes_of, resolve_addresses, server_key
+from litellm_registry_hook.core.match import ENV_PREFIX, resolve_env
 from litellm_registry_hook.core.registry import Model, Registry
 from litellm_registry_hook.edges.gpu.health import health_url
 
@@ -31,8 +32,8 @@ class Places:
     """Everything that is to be looked at.
 
     Attributes:
-        ollama: by api_base, resolved and without a trailing slash; `gpu: none` too.
-        health: the address to ask of each other server with gpu_residency, by api_base.
+        ollama: by the first api_base that names the server, resolved and without a trailing slash; `gpu: none` too.
+        health: the address to ask of each other server with gpu_residency, by its first api_base.
 
     """
 
@@ -41,20 +42,23 @@ class Places:
 
 
 def places_of(registry: Registry, env: Mapping[str, str]) -> Places:
-    """Return the servers of a registry; addresses `os.environ/NAME` are resolved with `env`."""
+    """Return the servers of a registry; `os.environ/NAME` is resolved with `env`, an unset name is no server.
+
+    `localhost` and 127.0.0.1 are one server; it is asked once, under its first name.
+    """
+    homes = [one for one in homes_of(resolve_addresses(registry, env)) if not one.api_base.startswith(ENV_PREFIX)]
+    # A model that reaches an Ollama by another provider names it with /v1: those of Ollama's own come first.
+    homes.sort(key=lambda home: not home.model.on_ollama)
+    names: dict[ServerKey, str] = {}
     ollama: dict[str, OllamaPlace] = {}
     health: dict[str, str] = {}
-    for model in registry.models:
-        if model.on_ollama:
-            for base in [resolve_env(place.api_base, env) for place in model.places] or [""]:
-                slot = slot_of(model, base)
-                known = ollama.get(slot.api_base, OllamaPlace())
-                headers = known.headers or headers_of(model, env)
-                ollama[slot.api_base] = OllamaPlace(headers, known.wanted | {slot.name})
-        elif model.gpu_residency is not None:
-            for place in model.places:
-                if address := resolve_env(place.api_base, env):
-                    health.setdefault(base_of(address), health_url(address, place.health_url))
+    for home in homes:
+        base = names.setdefault(server_key(home.api_base), base_of(home.api_base))
+        if home.slot is not None:
+            known = ollama.get(base, OllamaPlace())
+            ollama[base] = OllamaPlace(known.headers or headers_of(home.model, env), known.wanted | {home.slot.name})
+        else:
+            health.setdefault(base, health_url(home.api_base, _given_health_url(home)))
     return Places(ollama, health)
 
 
@@ -67,3 +71,7 @@ def headers_of(model: Model, env: Mapping[str, str]) -> dict[str, str]:
     if isinstance(key, str) and (secret := resolve_env(key, env)):
         headers.setdefault("Authorization", f"Bearer {secret}")
     return headers
+
+
+def _given_health_url(home: Home) -> str | None:
+    return next((place.health_url for place in home.model.places if place.api_base == home.api_base), None)
