@@ -58,6 +58,7 @@ class Chaos:
         sim = self.world.sim
         assert sim.ooms == 0, sim.events[-12:]
         assert sim.evictions == [], sim.evictions
+        assert self.world.cold == [], [(one.worker.name, one.want.use, one.fast) for one in self.world.cold]
         # Others may ask for its unload, we never do; nothing else may make it leave.
         assert [event for event in sim.left("bge-m3") if event.why != "asked"] == []
         assert not any("bge-m3:latest" in worker.starter.unloaded for worker in self.world.workers)

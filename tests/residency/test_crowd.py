@@ -162,3 +162,39 @@ def test_without_the_state_nothing_new_is_loaded_and_what_is_loaded_goes_on() ->
     world.ledger.down = False
     world.run(2)
     assert isinstance(world.serve("big-a").answer, Granted)
+
+
+def test_a_model_that_is_being_unloaded_is_not_used_by_another_worker() -> None:
+    """While one worker swaps a model out, the other sends no request to it: the server would load it again, ungated."""
+    world = started(2)
+    for worker in (0, 1):
+        world.serve("big-a", worker=worker)
+    assert all(world.want("big-a").use in worker.view.resident for worker in world.workers)
+    world.run(2)
+    newcomer = world.ask("big-b", worker=0, wait_s=20)
+    late: list[Request] = []
+    for _ in range(60):
+        world.run(0.05)
+        late.append(world.ask("big-a", worker=1))
+        for request in late:
+            if request.call is not None and not request.ended:
+                world.finish(request)
+    world.run(15)
+    assert isinstance(newcomer.answer, Granted), reason(newcomer)
+    assert [request for request in world.cold if request.want.use.model == "big-a"] == []
+    assert loads(world).count("big-a:14b") == 1
+
+
+def test_a_model_in_use_by_another_worker_is_not_unloaded() -> None:
+    """The victim has a request in flight at the other worker: the swap is called off, and that request ends well."""
+    world = started(2)
+    world.serve("big-a", worker=0)
+    world.run(1)
+    inside = world.ask("big-a", worker=1)
+    assert inside.fast
+    refused = world.serve("big-b", worker=0)
+    assert "requests in flight" in reason(refused)
+    assert (inside.call.state, world.workers[0].starter.unloaded) == ("running", [])
+    world.finish(inside)
+    world.run(2)
+    assert isinstance(world.serve("big-b", worker=0).answer, Granted)

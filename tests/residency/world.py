@@ -230,6 +230,8 @@ class World:
         self.eyes = SimEyes(sim)
         self.keep = keep
         self.workers: list[Worker] = []
+        # Calls that reached the server while their model was not loaded: the gate was wrong.
+        self.cold: list[Request] = []
         self.uses: dict[Use, Want] = {}
         for model in self.registry.models:
             if model.on_ollama:
@@ -328,6 +330,8 @@ class World:
         keep = keep_seconds_of(model)
         options = options_of(model)
         request.call = self.sim.begin(name_of(request.want.slot), -1 if keep is None else f"{keep:g}s", options)
+        if request.call.state != "running":
+            self.cold.append(request)
 
     def finish(self, request: Request) -> None:
         """Its answer has gone out."""
