@@ -82,8 +82,6 @@ def place(
     fits = ahead.predicted_mb <= rules.fit_share * ahead.available_mb
     if not fits and not first:
         return None
-    if len(ahead.cards) > 1 and true <= free[best] and not fits:
-        ahead = Forecast([best], free[best], ahead.num_batch, ahead.predicted_mb)
     on_gpu = true
     if not fits and true > ahead.available_mb and wanted.num_gpu < 0:
         on_gpu = true * math.floor(model.layers * ahead.available_mb / true) / model.layers

@@ -145,6 +145,26 @@ def test_s4_a_load_out_of_memory_evicts_all_others_and_is_tried_once_more():
     assert [item.ok for item in sim.loads] == [True, True, False, True]
 
 
+def test_s4_the_retry_waits_for_the_last_of_the_others():
+    """Three unloads, one after the other, each with its wait for the memory."""
+    liar = SimModel("liar", file_mb=1000, vram_mb=9000, layers=1, kv_heads=1, width=8)
+    sim = home(model("a", 900), model("b", 900), model("c", 900), liar, recovery_s=0.5, max_loaded=9)
+    for name in "abc":
+        load(sim, name)
+    load(sim, "liar")
+    (oom,) = sim.said("oom")
+    assert sim.loads[-1].begin - oom.at == 1.5
+
+
+def test_s4_there_is_one_retry_only():
+    """Though the automatic context could be lowered once more."""
+    sim = home(model("a", 100, train_ctx=262144), total=48 * 1024)
+    sim.fail_next_load("a", times=2)
+    ticket = sim.begin("a")
+    sim.settle()
+    assert (ticket.state, sim.ooms, ticket.wanted.num_ctx) == ("failed", 2, 32768)
+
+
 def test_s4_the_retry_waits_for_busy_models():
     """A busy one leaves when its request ends."""
     liar = SimModel("liar", file_mb=1000, vram_mb=9000, layers=1, kv_heads=1, width=8)
@@ -415,6 +435,21 @@ def test_s9_memory_comes_back_late_and_is_waited_for_in_polls(recovery_s, next_l
     assert (entry.vram_mb < entry.size_mb) is (recovery_s > 5)
 
 
+def test_s9_a_timer_that_ran_out_meanwhile_makes_the_model_leave_though_it_is_used_since():
+    """As soon as it is idle, whatever keep_alive the new request brought."""
+    sim = home(model("a", 10), model("b", 10), recovery_s=3)
+    load(sim, "a")
+    load(sim, "b", keep_alive=1)
+    sim.unload("a")
+    sim.advance(sim.clock() + 2)
+    ticket = sim.begin("b", keep_alive=-1)
+    sim.advance(sim.clock() + 10)
+    assert (ticket.state, sim.names()) == ("running", ["b:latest"])
+    sim.finish(ticket)
+    sim.settle()
+    assert sim.names() == []
+
+
 def test_s9_memory_that_another_process_takes_meanwhile_ends_the_wait():
     """The server's difference wraps around below zero and counts as all of it."""
     sim = home(model("a", 1000), model("b", 8000), recovery_s=4)
@@ -648,6 +683,8 @@ def test_s17_a_pinned_model_expires_in_the_year_2318():
     load(sim, "a", keep_alive=-1)
     (entry,) = sim.ps()
     assert (entry.expires_at - sim.clock()) / 86400 / 365.25 == pytest.approx(292.3, abs=0.1)
+    sim.advance(sim.clock() + 10)
+    assert sim.next_at is None
 
 
 @pytest.mark.parametrize(
