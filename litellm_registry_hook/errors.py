@@ -3,7 +3,7 @@
 RegistryHookError
 ├── RegistryError          the registry file, or what was asked of it, is wrong: carries every problem
 ├── ConfigError            a LiteLLM config cannot be read or edited
-├── StateError             the state file cannot be read or written
+├── StateError             the state cannot be read or written
 └── HostError              the LiteLLM at hand lacks something that the gates stand on
 """
 
