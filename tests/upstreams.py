@@ -27,6 +27,8 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from tests.batch_api import BatchApi
+
 HARMLESS_POSTS = ("/api/show",)
 
 
@@ -103,6 +105,7 @@ class Upstream:
             unloads it; set `tracks_loads = False` to move it by hand only (`load`, `unload`).
         sizes_mb: MB on the GPU by Ollama name, for /api/ps and /api/tags; 1000 where not said.
         version: what /api/version says.
+        batch_api: its files and batches.
 
     """
 
@@ -124,6 +127,7 @@ class Upstream:
         self.tracks_loads = True
         self.version = "0.12.6"
         self.calls: list[Call] = []
+        self.batch_api = BatchApi(self.name)
         self._fault: Fault | None = None
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
@@ -306,6 +310,8 @@ class Upstream:
 
     def _answer(self, call: Call) -> tuple[int, Any]:
         path, body = call.path, call.json if isinstance(call.json, dict) else {}
+        if BatchApi.answers(path):
+            return self.batch_api.answer(call.method, path, call.headers, call.body)
         if call.method in ("GET", "HEAD"):
             return self._get(path)
         model = str(body.get("model") or "m")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from litellm_registry_hook.adapter import host, host_keys
+from litellm_registry_hook.adapter import batches, host, host_keys
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
 from litellm_registry_hook.adapter.identity import auth_in
@@ -76,6 +76,7 @@ class RegistryHandler(host.CustomLogger):
         self.gates = gates
         self.meter = meter
         self.gpu = gpu
+        self.batches = batches.Batches(gates, meter)
 
     # Must be defined on the concrete class: LiteLLM looks it up in vars(cls) (proxy/utils.py:3072).
     @fail_closed
@@ -112,6 +113,10 @@ class RegistryHandler(host.CustomLogger):
             await self._pass_through(str(model or "a pass-through call without a model"), scope, user_api_key_dict)
             return data
         if call_type in TOOL_CALLS:
+            return data
+        if call_type in batches.GATED or call_type in batches.FOLLOW_UPS:
+            scope.files = True
+            self.batches.asked(call_type, data)
             return data
         drop_levers(data)
         if model is None or model == "":
@@ -151,13 +156,15 @@ class RegistryHandler(host.CustomLogger):
 
         """
         hop = HOP.get()
+        # A call type that LiteLLM has not listed itself arrives as None (utils.py:1526).
+        kind = getattr(call_type, "value", None) or getattr(kwargs.get("litellm_logging_obj"), "call_type", "")
+        if kind in batches.GATED:
+            return await self.batches.leaves(kind, kwargs, SCOPE.get())
         if isinstance(hop, Running) and _is_call_to(hop, kwargs):
             # The registry in force has the word, also where the proxy's config is older than it.
             kwargs.update(self.gpu.runners.params(hop.model))
             return kwargs
-        # A call type that LiteLLM has not listed itself arrives as None (utils.py:1526).
-        kind = str(getattr(call_type, "value", None) or getattr(kwargs.get("litellm_logging_obj"), "call_type", ""))
-        if kind in FOLLOW_UPS:
+        if kind in FOLLOW_UPS or kind in batches.FOLLOW_UPS:
             return kwargs
         scope = SCOPE.get()
         auth = auth_in(kwargs)
@@ -197,6 +204,16 @@ class RegistryHandler(host.CustomLogger):
         name = str(kwargs.get("model") or "")
         return all_refused(name, None, tuple(as_skip(name, no) for no in nos))
 
+    async def async_post_call_success_deployment_hook(
+        self,
+        request_data: Any,  # noqa: ARG002  LiteLLM's signature
+        response: Any,
+        call_type: Any,
+    ) -> None:
+        """Remember a batch file once its provider has named it; what this raises LiteLLM only logs."""
+        if getattr(call_type, "value", None) == batches.UPLOAD:
+            await self.batches.uploaded(getattr(response, "id", ""), SCOPE.get())
+
     async def async_log_success_event(
         self,
         kwargs: Any,
@@ -205,6 +222,9 @@ class RegistryHandler(host.CustomLogger):
         end_time: Any,  # noqa: ARG002
     ) -> None:
         """Record what a metered call has cost, where LiteLLM knows a price."""
+        if str(kwargs.get("call_type")) in batches.FOLLOW_UPS:
+            # Each look at a finished batch tells the cost of the whole batch again.
+            return
         deployment, request_id, dollars, token, alias = host.cost_of(kwargs)
         owner = self.gates.index.by_deployment.get(deployment) if self.gates.router is not None else None
         if owner is not None and owner.model.metered:

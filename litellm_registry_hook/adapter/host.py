@@ -6,18 +6,24 @@ Line numbers are LiteLLM 1.108.7's.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import litellm
 from fastapi import HTTPException
 from litellm._version import version as litellm_version
 from litellm.exceptions import ContextWindowExceededError
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.get_llm_provider_logic import get_llm_provider
+from litellm.llms.azure.common_utils import get_azure_credentials
+from litellm.llms.openai.common_utils import get_openai_credentials
 from litellm.llms.openai.openai import OpenAIChatCompletion
 from litellm.proxy import proxy_server
 from litellm.proxy._types import LiteLLMRoutes, UserAPIKeyAuth
@@ -26,6 +32,7 @@ from litellm.proxy.common_request_processing import (
     stream_usage_tracking_updates,
 )
 from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths
+from litellm.proxy.openai_files_endpoints.common_utils import is_base64_encoded_unified_file_id
 from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
 from litellm.router import Router
 from litellm.router_utils.fallback_event_handlers import MID_STREAM_FALLBACK_CONTROLS_KEY, per_request_fallback_controls
@@ -33,6 +40,7 @@ from litellm.types.router import CustomRoutingStrategyBase
 
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.match import Seen, resolve_env
+from litellm_registry_hook.core.registry import Model
 from litellm_registry_hook.errors import HostError
 
 __all__ = [
@@ -210,6 +218,58 @@ def cost_of(kwargs: Mapping[str, Any]) -> tuple[str, str, float, str, str]:
 def root_paths() -> tuple[str, ...]:
     """Return the prefixes that LiteLLM's own outermost middleware takes off a path (SERVER_ROOT_PATHS)."""
     return tuple(get_server_root_paths())
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccount:
+    """Where a file or a batch goes.
+
+    Attributes:
+        provider: LiteLLM's word. api_base: resolved, without a trailing slash. secret: the key's hash.
+
+    """
+
+    provider: str
+    api_base: str
+    secret: str
+
+    def same_place(self, other: HostAccount) -> bool:
+        """Say whether two accounts are at one address, with whatever key."""
+        return (self.provider, self.api_base) == (other.provider, other.api_base)
+
+
+def account_of(kwargs: Mapping[str, Any]) -> HostAccount:
+    """Return the account of a file or batch call, resolved as LiteLLM will (files/main.py, batches/main.py:259)."""
+    provider = str(kwargs.get("custom_llm_provider") or "openai")
+    base, key = kwargs.get("api_base"), kwargs.get("api_key")
+    if provider == "openai":
+        openai = get_openai_credentials(api_base=base, api_key=key)
+        base, key = openai.api_base, openai.api_key
+    elif provider == "azure":
+        azure = get_azure_credentials(api_base=base, api_key=key)
+        base, key = azure.api_base, azure.api_key
+    return HostAccount(provider, str(base or "").rstrip("/"), hashlib.sha256(str(key or "").encode()).hexdigest())
+
+
+def account_of_deployment(router: Any, deployment_id: str) -> HostAccount | None:
+    """Return the account of a deployment, by the look-up with which LiteLLM's file routes make their calls."""
+    found = router.get_deployment_credentials_with_provider(model_id=deployment_id)
+    return account_of(found) if found is not None else None
+
+
+def upstream_name(model: Model) -> str:
+    """Return the provider's own name of a registry model."""
+    return str(get_llm_provider(model=model.litellm_model)[0])
+
+
+def is_managed_file(file_id: str) -> bool:
+    """Say whether an id is one of LiteLLM's managed files (openai_files_endpoints/common_utils.py:136)."""
+    return is_base64_encoded_unified_file_id(file_id) is not False
+
+
+def balances_batches() -> bool:
+    """Whether LiteLLM sends files and batches through its router (proxy/batches_endpoints/endpoints.py:268)."""
+    return getattr(litellm, "enable_loadbalancing_on_batch_endpoints", None) is True
 
 
 def is_pass_through(path: str) -> bool:

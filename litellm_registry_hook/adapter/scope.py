@@ -37,6 +37,8 @@ class Scope:
         wait_s: seconds the client waits for GPU memory; 0: not at all.
         ends: whether somebody tells when its answer has gone out.
         leases: GPU runners it has the use of until then.
+        files: whether it is about a file or a batch; none of those goes through the router.
+        uploading: keeps the id of the batch file that is being uploaded.
 
     """
 
@@ -51,6 +53,8 @@ class Scope:
     refusal: Refusal | None = None
     hooked: bool = False
     listed: bool = False
+    files: bool = False
+    uploading: Callable[[str], None] | None = None
     request_id: str = ""
     on_refused: Callable[[Scope, Refusal], None] | None = None
     gone: Callable[[], Awaitable[bool]] | None = None

@@ -20,6 +20,7 @@ from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
 from litellm_registry_hook.adapter.identity import auth_in
 from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
+from litellm_registry_hook.core.batch import THROUGH_ROUTER
 from litellm_registry_hook.core.failure import as_skip as failed_skip
 from litellm_registry_hook.core.failure import larger_context, try_next
 from litellm_registry_hook.core.gpu.verdict import No, Want
@@ -87,6 +88,8 @@ class Walk:
             # A call of LiteLLM's own inside an attempt; the deployment hook decides it.
             return await self.original(*args, **kwargs)
         scope = SCOPE.get() or Scope(Route("model"), {})
+        if scope.files:
+            raise_refusal(refuse("route_not_governed", THROUGH_ROUTER))
         found = scope.plans.get(name)
         if found is None:
             found = self._late(scope, name, kwargs)

@@ -23,6 +23,10 @@ MAX_BYTES: Final = 200 * 1024 * 1024
 """OpenAI's own limits of a batch input file."""
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """One line is parsed in one step, which nothing else in the process can interrupt."""
+THROUGH_ROUTER: Final = (
+    "files and batches that LiteLLM itself spreads over deployments or runs line by line are closed (managed files, "
+    "target_model_names, enable_loadbalancing_on_batch_endpoints); name one model with ?model=ID when uploading"
+)
 PROVIDERS: Final = frozenset({"openai", "azure"})
 """Where the lines name the model. Elsewhere the model comes from the batch itself, a bucket or a job."""
 

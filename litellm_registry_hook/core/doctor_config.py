@@ -61,9 +61,9 @@ def files_settings(case: Case) -> Iterator[Sign]:
             yield Sign(
                 case.file_of(section),
                 section,
-                "files, batches and fine-tuning call a provider outside the router, and the lines of a batch name "
-                "models that no gate sees",
-                "remove this section: the gates refuse those routes",
+                "fine-tuning calls a provider outside the router, and a batch runs on another account than that which "
+                "this section uploads its file to: the gates refuse both",
+                "remove this section; upload batch files with ?model=ID",
             )
 
 

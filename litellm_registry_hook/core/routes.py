@@ -32,15 +32,15 @@ class Route:
 
 
 # Closed whatever else matches. The first segment of `/{provider}/v1/files`, `/{provider}/v1/batches`, `/{server}/mcp`
-# and `/{server}/token` is anything, `team` or `ui` too, and the lines of a batch name models that no hook sees.
-# Assistants run outside every hook; a pass-through decodes its path once more (llm_passthrough_endpoints.py:931,
+# and `/{server}/token` is anything, `team` or `ui` too. The lines of a batch that a pass-through makes are seen by no
+# hook. Assistants run outside every hook; a pass-through decodes its path once more (llm_passthrough_endpoints.py:931,
 # httpx.URL), so that a percent sign left in it could hide one. The plug-in proxy forwards any method, OPTIONS too
 # (plugin_routes.py:245).
 _CLOSED: Final = (
     r"/[^/]+/v1/(?:files|batches)(?:/.*)?",
     r"/[^/]+/mcp",
     r"/[^/]+/(?:authorize|token|register)",
-    r"/(?:openai|openai_passthrough)/(?:.*/)?(?:assistants|threads)(?:/.*)?",
+    r"/(?:openai|openai_passthrough)/(?:.*/)?(?:assistants|threads|batches)(?:/.*)?",
     r"/(?:openai|openai_passthrough|anthropic|gemini|cohere|mistral|openrouter)/.*%.*",
     r"/plugin-proxy/.*",
 )
@@ -57,6 +57,9 @@ _MODEL: Final = (
     r"(?:/v1)?/rag/query",
     r"(?:/v1beta)?/interactions",
 )
+# Files and batches: the deployment hook reads the lines of a batch file as it leaves, and decides each batch
+# (adapter/batches.py).
+_BATCH: Final = (r"(?:/v1)?/(?:files|batches)", r"(?:/v1)?/batches/.+/cancel")
 _ANTHROPIC: Final = (r"(?:/claude_code_gateway)?/v1/messages(?:/count_tokens)?",)
 _GEMINI: Final = (r"(?:/v1beta)?/models/.+:(?:generateContent|streamGenerateContent|countTokens)",)
 # MCP: a tool call comes by the pre-call hook as call_mcp_tool; a model that a tool server asks for (sampling) comes by
@@ -118,6 +121,8 @@ _HARMLESS_GET: Final = (
     r"/(?:guardrails|prompts|policy|auto_router|api/plugins|model-insights)(?:/.*)?",
     r"/v2/guardrails/list",
 )
+_BATCH_READ: Final = (r"(?:/v1)?/(?:files|batches)(?:/.+)?",)
+_BATCH_DELETE: Final = (r"(?:/v1)?/files/.+",)
 _FOLLOW_UP: Final = (r"(?:/openai/v1|/v1)?/responses/[^/]+(?:/cancel)?",)
 
 
@@ -126,13 +131,14 @@ def _any(*groups: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _RE_CLOSED, _RE_TOOLS = _any(_CLOSED), _any(_TOOLS)
-_RE_MODEL, _RE_ANTHROPIC, _RE_GEMINI = _any(_MODEL), _any(_ANTHROPIC), _any(_GEMINI)
+_RE_MODEL, _RE_ANTHROPIC, _RE_GEMINI = _any(_MODEL, _BATCH), _any(_ANTHROPIC), _any(_GEMINI)
 _RE_PASS, _RE_PASS_ANTHROPIC, _RE_PASS_GEMINI = (
     _any(_PASSTHROUGH),
     _any(_PASSTHROUGH_ANTHROPIC),
     _any(_PASSTHROUGH_GEMINI),
 )
-_RE_ANY, _RE_GET, _RE_FOLLOW_UP = _any(_HARMLESS_ANY), _any(_HARMLESS_GET), _any(_FOLLOW_UP)
+_RE_ANY, _RE_GET, _RE_FOLLOW_UP = _any(_HARMLESS_ANY), _any(_HARMLESS_GET, _BATCH_READ), _any(_FOLLOW_UP)
+_RE_BATCH_DELETE = _any(_BATCH_DELETE)
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
@@ -159,6 +165,8 @@ def classify(method: str, path: str) -> Route:
     if method in _READING and _RE_GET.fullmatch(path):
         return Route("harmless")
     if method in {"POST", "DELETE"} and _RE_FOLLOW_UP.fullmatch(path):
+        return Route("harmless")
+    if method == "DELETE" and _RE_BATCH_DELETE.fullmatch(path):
         return Route("harmless")
     if _RE_PASS.fullmatch(path):
         return Route("passthrough")

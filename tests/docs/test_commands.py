@@ -36,7 +36,11 @@ OF_EVERY_COMMAND = {"--help", "--registry", "--json"}
 START_S = 150
 
 # Pages with a test of their own that follows them from block to block.
-FOLLOWED = {"docs/keys.md": "tests/keys/test_docs_keys.py", "docs/opt-in.md": "tests/opt_in/test_docs_opt_in.py"}
+FOLLOWED = {
+    "docs/keys.md": "tests/keys/test_docs_keys.py",
+    "docs/opt-in.md": "tests/opt_in/test_docs_opt_in.py",
+    "docs/batches.md": "tests/host/test_docs_batches.py",
+}
 # (page, first line of the block): the test that runs it.
 COVERED = {
     ("README.md", "make run"): "test_the_demo_of_the_readme",

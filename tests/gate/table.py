@@ -6,6 +6,8 @@ come of it: the answer's code, and how often the paid stand-in was called.
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +90,51 @@ SMALL_DOWN = {"no_consent": "model_unavailable", "not_opted": "model_unavailable
 SPOOF = {"user_api_key_hash": "0" * 64, "user_api_key_alias": "opted", "user_api_key_auth": {"token": "0" * 64}}
 BAD = {"no_consent": "bad_fallbacks", "not_opted": "bad_fallbacks", "served": "bad_fallbacks", "calls": 0}
 
+
+def upload(account: str, *names: str) -> Send:
+    """Upload a batch file with a line a name, to the account of a model."""
+    lines = "\n".join(json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions",
+                                  "body": BODY | {"model": name}}) for name in names)  # fmt: skip
+
+    def send(proxy: Proxy, key: str, headers: Headers) -> httpx.Response:
+        return httpx.post(
+            f"{proxy.url}/v1/files?model={account}",
+            files={"file": ("lines.jsonl", lines.encode(), "application/jsonl")},
+            data={"purpose": "batch"},
+            headers={"Authorization": f"Bearer {key}", **headers},
+            timeout=60,
+        )
+
+    return send
+
+
+def batch(account: str, *names: str) -> Send:
+    """Upload a batch file and, where that was let through, create its batch."""
+
+    def send(proxy: Proxy, key: str, headers: Headers) -> httpx.Response:
+        uploaded = upload(account, *names)(proxy, key, headers)
+        if uploaded.status_code != 200:
+            return uploaded
+        body = {"input_file_id": uploaded.json()["id"], **WINDOW}
+        return proxy.post("/v1/batches", body, key=key, headers=headers)
+
+    return send
+
+
+def encoded(file_id: str, model: str) -> str:
+    """LiteLLM's form of a file id that carries the model whose account it lies on."""
+    return "file-" + base64.urlsafe_b64encode(f"litellm:{file_id};model,{model}".encode()).decode().rstrip("=")
+
+
+WINDOW = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+UNREADABLE = {"no_consent": "bad_batch_file", "not_opted": "bad_batch_file", "served": "bad_batch_file", "calls": 0}
+UNCHECKED = {
+    "no_consent": "batch_file_unchecked",
+    "not_opted": "batch_file_unchecked",
+    "served": "batch_file_unchecked",
+    "calls": 0,
+}
+
 # Families whose form helper sends its own key are not asked here; test_families covers them without consent.
 FORMS = {"image edits", "transcription"}
 ROWS: dict[str, Row] = {
@@ -115,8 +162,26 @@ ROWS: dict[str, Row] = {
     "closed: queue": Row(post("/queue/chat/completions", BODY | {"model": "paid-fallback", "priority": 1}), **CLOSED),
     "closed: assistants": Row(post("/v1/assistants", {"model": "paid-fallback"}), **CLOSED),
     "closed: threads": Row(post("/v1/threads/t/runs", {"model": "paid-fallback"}), **CLOSED),
-    "closed: batches": Row(post("/v1/batches", {"model": "paid-fallback"}), **CLOSED),
-    "closed: files": Row(post("/v1/files?model=paid-fallback", {}), **CLOSED),
+    "batch: file": Row(upload("paid-fallback", "paid-fallback")),
+    "batch: file, a tier in its lines": Row(upload("paid-fallback", "large")),
+    "batch: file, the provider's own name": Row(upload("paid-fallback", "paid-fallback-up")),
+    "batch: file, the provider's own name on a free account": Row(upload("kimi", "paid-fallback-up"), calls=0),
+    "batch: file, a snapshot": Row(upload("paid-fallback", "paid-fallback-up-2026-01-01"), **UNLISTED),
+    "batch: file, account of a foreign model": Row(upload("gpt-foreign", "foreign"), **UNLISTED),
+    "batch: file, two models": Row(upload("kimi", "kimi", "paid-fallback"), **UNREADABLE),
+    "batch: file and batch": Row(batch("paid-fallback", "paid-fallback"), calls=2),
+    "batch: unknown file, model in the query": Row(
+        post("/v1/batches?model=paid-fallback", {"input_file_id": "file-x", **WINDOW}), **UNCHECKED
+    ),
+    "batch: unknown file, model in the body": Row(
+        post("/v1/batches", {"input_file_id": "file-x", "model": "paid-fallback", **WINDOW}), **UNCHECKED
+    ),
+    "batch: unknown file, model in the id": Row(
+        post("/v1/batches", {"input_file_id": encoded("file-x", "paid-fallback"), **WINDOW}), **UNCHECKED
+    ),
+    "closed: batches of a provider": Row(post("/openai/v1/batches", {"input_file_id": "file-x"}), **CLOSED),
+    "closed: batches passed through": Row(post("/openai/batches", {"input_file_id": "file-x"}), **CLOSED),
+    "closed: files of a provider": Row(post("/openai/v1/files?model=paid-fallback", {}), **CLOSED),
     "closed: fine tuning": Row(post("/v1/fine_tuning/jobs", {"model": "paid-fallback"}), **CLOSED),
     "closed: vector stores": Row(post("/v1/vector_stores", {"model": "paid-fallback"}), **CLOSED),
     "closed: agents": Row(post("/a2a/paid-fallback/message/send", {}), **CLOSED),

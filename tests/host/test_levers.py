@@ -197,7 +197,7 @@ def test_each_way_to_consent(proxy: Proxy, ups: dict[str, Upstream], how: dict[s
 
 
 CLOSED = [
-    ("POST", "/v1/assistants"), ("POST", "/v1/threads"), ("POST", "/v1/batches"), ("POST", "/v1/files"),
+    ("POST", "/v1/assistants"), ("POST", "/v1/threads"), ("POST", "/openai/v1/batches"), ("POST", "/openai/v1/files"),
     ("POST", "/v1/fine_tuning/jobs"), ("POST", "/a2a/agent/message/send"), ("POST", "/bedrock/model/m/invoke"),
     ("POST", "/vertex_ai/v1/x"), ("POST", "/azure/openai/deployments/x/chat/completions"), ("POST", "/v1/rag/ingest"),
     ("POST", "/some/new/route"),
