@@ -884,3 +884,84 @@ def test_one_server_by_two_names_is_counted_once():
 
     assert verdict == ask(known, snapshot(there), "m")
     assert "4192 MB" in verdict.reason
+
+
+class TestEdges:
+    """Numbers that lag, overlap or belong elsewhere."""
+
+    def test_ollama_will_not_see_what_is_promised(self):
+        """A load in flight on another server takes its memory before Ollama looks at this one."""
+        known = registry(entry("m", 3000), entry("pin", 1000, never_evict=True), entry("other", 2000, base=B))
+        on = server(A, loaded("pin", 1000.0, left=None), files=files(m=3200.0, pin=1000.0))
+        seen = snapshot(on, server(B), free=5500.0)
+
+        def verdict(*claims):
+            return ask(known, seen, "m", claims=claims)
+
+        assert isinstance(verdict(), Admit)
+        assert "more than 80 % of the 3500 MB that it sees free" in verdict(claim("other", 2000.0, base=B)).reason
+
+    def test_memory_that_comes_back_is_not_more_than_the_card(self):
+        """A driver that lags behind an unload already counted is not believed twice."""
+        known = registry(entry("m", 9000), entry("old", 5000))
+
+        verdict = ask(known, snapshot(server(A, loaded("old", 5000.0)), free=6000.0), "m")
+
+        assert (type(verdict), verdict.transient) == (No, False)
+
+    @pytest.mark.parametrize(("free", "admitted"), [((9000.0, 2000.0), True), ((9000.0, 11_500.0), False)])
+    def test_own_runners_on_two_gpus(self, free, admitted):
+        """What the other card does not account for is on this one, even if the driver does not show it yet."""
+        known = registry(entry("m", 6000), entry("pin", 9000, never_evict=True))
+        on = server(A, loaded("pin", 9000.0, left=None), files=files(m=6000.0, pin=9000.0))
+
+        verdict = ask(known, snapshot(on, nvml=nvml(*free, total=12_000.0)), "m")
+
+        assert isinstance(verdict, Admit) is admitted
+
+    def test_a_booking_smaller_than_what_shows(self):
+        """It promises nothing, and gives nothing back."""
+        known = registry(entry("one", 1000), entry("two", 5000, base=B))
+        seen = snapshot(server(A, loaded("one", 3000.0)), server(B), free=5000.0)
+
+        verdict = ask(known, seen, "two", base=B, claims=[claim("one", 1000.0)])
+
+        assert verdict == Admit(5000.0, "GPU-0", f"two fits GPU-0 on localhost (NVML): {sums(5000, 5000, 5000)}")
+
+    def test_a_model_that_is_being_loaded_again_is_no_victim(self):
+        """A runner with a load in flight is not idle."""
+        known = registry(entry("new", 6000), entry("old", 5000, base=B))
+        seen = snapshot(server(A), server(B, loaded("old", 5000.0)), free=3000.0)
+
+        verdict = ask(known, seen, "new", claims=[claim("old", 5000.0, base=B)])
+
+        assert (type(verdict), verdict.transient) == (No, True)
+        assert verdict.reason.endswith("not unloaded, as its server stalls or it is being loaded: old 5000 MB")
+
+    def test_one_request_noted_under_every_name(self):
+        """Two names of one runner are one runner: its requests are counted once, and either name holds it."""
+        both = {full_name(one): ModelFile(full_name(one), one, 5000.0, "blob", None) for one in ("old", "copy")}
+        known = registry(entry("new", 6000), entry("old", 5000), entry("copy", 5000))
+        seen = snapshot(server(A, loaded("old", 5000.0), files={**both, **files(new=1.0)}), free=3000.0)
+
+        def verdict(*names):
+            return ask(known, seen, "new", usage=Usage({slot(name): 2 for name in names}))
+
+        assert verdict().victims == (slot("old"),)
+        assert "old (2 in flight)" in verdict("copy").reason
+        assert "old (2 in flight)" in verdict("old", "copy").reason
+
+    def test_a_victim_for_the_count_may_be_on_another_gpu(self):
+        """The limit is the server's, not the card's."""
+        known = registry(
+            entry("tiny", 100, gpu=0),
+            entry("pin", 800, gpu=0, never_evict=True),
+            entry("far", 10, gpu=1),
+            entry("x", gpu=1),
+        )
+        on = server(A, loaded("pin", 800.0, left=None), loaded("far", 10.0), loaded("x", 10.0))
+        used = Usage({}, {slot("x"): NOW - 1, slot("far"): NOW - 2})
+
+        verdict = ask(known, snapshot(on, nvml=nvml(7000.0, 7000.0)), "tiny", usage=used)
+
+        assert verdict.victims == (slot("far"),)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from litellm_registry_hook.core.gpu.facts import Gpu, Nvml, Slot, Snapshot
 from litellm_registry_hook.core.gpu.names import DEFAULT_BASE, slot_of
 from litellm_registry_hook.core.providers import gpu_host
-from litellm_registry_hook.core.registry import Endpoint, GpuResidencyPolicy, Model, Registry
+from litellm_registry_hook.core.registry import GpuResidencyPolicy, Model, Registry
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -88,10 +88,11 @@ def homes_of(registry: Registry) -> tuple[Home, ...]:
 
 
 def _places(model: Model) -> Iterator[tuple[str, str]]:
-    # Ollama without an address is the one on this machine.
-    default = (Endpoint(api_base=DEFAULT_BASE),) if model.on_ollama else ()
-    for place in model.places or default:
+    for place in model.places:
         yield place.api_base, str(place.gpu)
+    if model.on_ollama and not model.places:
+        # Ollama without an address is the one on this machine.
+        yield DEFAULT_BASE, AUTO
 
 
 def resolve_addresses(registry: Registry, environ: Mapping[str, str]) -> Registry:

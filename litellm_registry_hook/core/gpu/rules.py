@@ -110,7 +110,7 @@ class Case:
         """Judge the load as if these runners had been unloaded.
 
         Args:
-            gone: runners whose memory has come back.
+            gone: runners whose memory has come back, the wanted model's own among them.
             promises: False: as if no load were in flight.
 
         """
@@ -175,7 +175,7 @@ class Case:
 
     def _numbers(self, card: Card, free: float, gone: Gone, *, promises: bool) -> Numbers:
         table = self.table
-        stay = [one for one in table.runners if one.key == self.key and one not in gone and one is not self.own]
+        stay = [one for one in table.runners if one.key == self.key and one not in gone]
         missing = self._at[card].missing
         promised = self._at[card].promised_mb if promises else 0.0
         # A registry model that is not never-evict may go, but by a swap of ours: were it left to Ollama, a request that
