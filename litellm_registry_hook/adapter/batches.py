@@ -139,6 +139,8 @@ class Batches:
         checked = await asyncio.to_thread(check_file, file, decided)
         if isinstance(checked, Refusal):
             raise_refusal(checked)
+        # Closed with the request, whether the upload works or not.
+        scope.spool = checked.file
         scope.uploading = partial(self._keep, account, checked.called.upstream, checked.lines)
         return {**kwargs, "file": (name, checked.file, *rest)}
 
@@ -246,6 +248,16 @@ def check_file(source: Any, decide: Callable[[str], Called | Refusal]) -> Checke
 
     """
     out: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115  it leaves with the call
+    found: Checked | Refusal | None = None
+    try:
+        found = _written(source, decide, out)
+    finally:
+        if not isinstance(found, Checked):
+            out.close()
+    return found
+
+
+def _written(source: Any, decide: Callable[[str], Called | Refusal], out: IO[bytes]) -> Checked | Refusal:
     first: Called | None = None
     lines = size = 0
     for number, raw in enumerate(_lines(source), start=1):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from litellm_registry_hook.core.consent import ANONYMOUS, Caller
 from litellm_registry_hook.core.plan import Ask, Plan, Running
@@ -38,7 +38,7 @@ class Scope:
         ends: whether somebody tells when its answer has gone out.
         leases: GPU runners it has the use of until then.
         files: whether it is about a file or a batch; none of those goes through the router.
-        uploading: keeps the id of the batch file that is being uploaded.
+        uploading: keeps the id of the batch file that is being uploaded. spool: that file as it leaves.
 
     """
 
@@ -55,6 +55,7 @@ class Scope:
     listed: bool = False
     files: bool = False
     uploading: Callable[[str], None] | None = None
+    spool: IO[bytes] | None = None
     request_id: str = ""
     on_refused: Callable[[Scope, Refusal], None] | None = None
     gone: Callable[[], Awaitable[bool]] | None = None
@@ -64,6 +65,8 @@ class Scope:
 
     def end(self) -> None:
         """Give back what the request had the use of."""
+        if self.spool is not None:
+            self.spool.close()
         for lease in self.leases:
             lease.release()
 
