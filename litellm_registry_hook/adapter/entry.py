@@ -12,6 +12,7 @@ from typing import Any
 from litellm_registry_hook.adapter import admin, custom_auth, host
 from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
+from litellm_registry_hook.adapter.gpu import GpuGate, gpu_gate
 from litellm_registry_hook.adapter.handler import RegistryHandler
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.adapter.live import Live
@@ -25,8 +26,8 @@ from litellm_registry_hook.core.refusal import Refusal, Skip
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.edges.doctor_case import diagnose
 from litellm_registry_hook.edges.registry_file import registry_path
-from litellm_registry_hook.edges.store.database import Database
-from litellm_registry_hook.edges.store.place import state_path
+from litellm_registry_hook.edges.store import place
+from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import HostError, RegistryHookError, StateError
 from litellm_registry_hook.wiring import load_registry
 
@@ -40,9 +41,10 @@ class Attachment:
     is changed at run time (router.py:15945), so every request makes sure first: three look-ups.
     """
 
-    def __init__(self, gates: Gates, meter: Meter) -> None:
+    def __init__(self, gates: Gates, meter: Meter, gpu: GpuGate) -> None:
         self.gates = gates
         self.meter = meter
+        self.gpu = gpu
         self.listed: Registry | None = None
         self.router: Any = None
         self.strategy: Strategy | None = None
@@ -68,11 +70,11 @@ class Attachment:
     def _attach(self, router: Any) -> None:
         self.gates.use_router(router)
         self.strategy = Strategy(self.gates, router)
-        self.walk = Walk(self.gates, self.meter, host.original_walk(router))
+        self.walk = Walk(self.gates, self.meter, self.gpu, host.original_walk(router))
         router.set_custom_routing_strategy(self.strategy)
         router.async_function_with_fallbacks = self.walk
         if not isinstance(router.amoderation, Walk):
-            router.amoderation = Walk(self.gates, self.meter, host.original_moderation(router))
+            router.amoderation = Walk(self.gates, self.meter, self.gpu, host.original_moderation(router))
         self.listed = registry = self.gates.registry
         host.list_names(router, (*registry.routing.tiers, *registry.routing.aliases))
         self.router = router
@@ -110,7 +112,8 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     gates = Gates(registry)
     live = Live(path, open_state(registry), lambda edited: setattr(gates, "registry", edited))
     meter = Meter(live, lambda: gates.registry)
-    attachment = Attachment(gates, meter)
+    gpu = gpu_gate(lambda: gates.registry, host.environment(), live.state.ledger if live.state is not None else None)
+    attachment = Attachment(gates, meter, gpu)
 
     def identify(auth: object) -> Caller:
         return caller_of(auth, live.revoked, custom_auth.embedded_live if custom_auth.is_ours() else None)
@@ -131,8 +134,9 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     admin.mount(app, gates)
     host.try_once(lambda: isinstance(HOP.get(), Running))
     live.start()
+    gpu.residency.start()
     threading.Thread(target=log_side_doors, args=(path,), name="registry-doctor", daemon=True).start()
-    return RegistryHandler(gates, meter)
+    return RegistryHandler(gates, meter, gpu)
 
 
 def log_side_doors(path: Path) -> None:
@@ -150,15 +154,13 @@ def log_side_doors(path: Path) -> None:
             log.warning("side door: %s: %s: %s (%s)", found.code, found.path, found.message, found.fix)
 
 
-def open_state(registry: Registry) -> Database | None:
-    """Open the state; without one the proxy serves what is free, and says so once."""
+def open_state(registry: Registry) -> State | None:
+    """Name the state; without one the proxy serves what is free, and says so once. One that is ill may recover."""
     try:
-        database = Database(state_path(os.environ, registry.state))
-        database.version()
+        return place.open_state(os.environ, registry.state)
     except StateError as error:
         log.error("%s; no metered calls", error)  # noqa: TRY400  the sentence says it all
         return None
-    return database
 
 
 def proxy_handler_instance() -> RegistryHandler:

@@ -64,7 +64,7 @@ def registry_for(up: dict[str, Any]) -> dict[str, Any]:
         },
         "gpu_residency_policy": {
             "never_evict_ids": ["bge-m3", "tei-reranker"],
-            "baseline": {"measured_mb": 6200, "total_mb": 8192},
+            "baseline": {"measured_mb": 6200, "total_mb": 65536},
         },
     }  # fmt: skip
 
