@@ -201,6 +201,9 @@ class RegistryHandler(host.CustomLogger):
         nos = await self.gpu.clear_call(scope or Scope(Route("model"), {}), kwargs)
         if not nos:
             return None
+        if self.gates.observing:
+            log.warning("observe: would refuse: %s", nos[0].reason)
+            return None
         name = str(kwargs.get("model") or "")
         return all_refused(name, None, tuple(as_skip(name, no) for no in nos))
 

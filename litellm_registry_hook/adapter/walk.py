@@ -150,10 +150,13 @@ class Walk:
             lease: Lease | None = None
             if want is not None:
                 entered = await self.gpu.enter(scope, (want,))
-                if isinstance(entered, tuple):
+                if isinstance(entered, Lease):
+                    lease = entered
+                elif self.gates.observing:
+                    log.warning("observe: would refuse: %s", entered[0].reason)
+                else:
                     tour.no_room(target, want, entered[0])
                     continue
-                lease = entered
             response = await self._attempt(scope, tour, target, lease)
             if response is not None:
                 return response

@@ -30,6 +30,7 @@ LOCK_RETRY_S: Final = 0.05
 # How long a request that does not wait for room waits for its turn at the machine.
 TURN_S: Final = 2.0
 ESTIMATE_S: Final = 10.0
+IDLE_S: Final = 1.0
 
 
 class Desk:
@@ -74,6 +75,9 @@ class Desk:
         """Do what can be done now; return the seconds until there may be more."""
         while not self._inbox.empty():
             self._inbox.get()()
+        if not self.tickets and not self.board.wants():
+            # A registry without Ollama: nothing to mind until it is edited.
+            return IDLE_S
         now = self.board.clock()
         if self._due("tell", now, TELL_S):
             self._tell()

@@ -45,7 +45,6 @@ class Loads:
         self.post = post
         self.running: dict[Slot, Load] = {}
         self.ended: Callable[[Slot, str | None], None] = lambda _slot, _error: None
-        self.last_s: dict[Slot, float] = {}
 
     def book(self, want: Want, mb: float, gpu: str) -> bool:
         """Book a load in the ledger; False where another worker has booked it or the state is gone."""
@@ -75,7 +74,8 @@ class Loads:
         if error is None and not self.board.view.resident.get(load.want.use):
             error = self._why_not_resident(load.want)
         if error is None:
-            self.last_s[slot] = seconds
+            # Not the oldest of all: those who waited for it come next, here and in the other workers.
+            self.board.view.last_used[slot] = self.board.clock()
             log.info("%s is loaded after %.1f s", named(slot), seconds)
         else:
             self.board.count("failed_loads")
