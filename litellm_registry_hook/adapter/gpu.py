@@ -3,125 +3,37 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from litellm_registry_hook.adapter.metrics import gpu_metrics
 from litellm_registry_hook.adapter.scope import Scope, raise_refusal
-from litellm_registry_hook.core.gpu.facts import Slot
-from litellm_registry_hook.core.gpu.names import base_of, full_name, slot_of
-from litellm_registry_hook.core.gpu.pinning import keep_alive_of, options_of
-from litellm_registry_hook.core.gpu.place import ServerKey, resolve_addresses, server_key
 from litellm_registry_hook.core.gpu.ports import Ledger
-from litellm_registry_hook.core.gpu.verdict import No, Use, Want
+from litellm_registry_hook.core.gpu.verdict import No, Want
 from litellm_registry_hook.core.match import resolve_env
 from litellm_registry_hook.core.plan import Running
 from litellm_registry_hook.core.refusal import Skip, refuse
-from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS, Endpoint, Model, Registry
-from litellm_registry_hook.edges.gpu.eyes import MachineEyes
-from litellm_registry_hook.edges.gpu.hands import OllamaHands
-from litellm_registry_hook.residency.board import Sources
-from litellm_registry_hook.residency.engine import HungUpError, Lease, Residency, Threads
-from litellm_registry_hook.residency.view import View
+from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.residency.build import build
+from litellm_registry_hook.residency.engine import HungUpError, Lease, Residency
+from litellm_registry_hook.residency.runners import InForce, Runners
 
 log = logging.getLogger("litellm_registry_hook")
 BROKEN: Final = "the gate of GPU residency failed and lets nothing through; see the proxy's log"
 
 
-class Runners:
-    """The Ollama runners of a registry: what stands at which server.
-
-    Attributes:
-        resolved: the registry with real addresses.
-        wants: every use of a runner that has a GPU to mind. at: the first of each runner.
-        open: runners at an endpoint with `gpu: none`.
-        servers: each Ollama server to the first api_base that names it; one server has one name in every slot.
-
-    """
-
-    def __init__(self, registry: Registry, env: Mapping[str, str]) -> None:
-        self.registry = registry
-        self.resolved = resolve_addresses(registry, env)
-        self.wants: dict[Use, Want] = {}
-        self.at: dict[Slot, Want] = {}
-        self.servers: dict[ServerKey, str] = {}
-        opened: set[Slot] = set()
-        for model in registry.models:
-            if model.on_ollama:
-                for place, address in _places(model, env):
-                    base, name = slot_of(model, address)
-                    slot = Slot(self.servers.setdefault(server_key(base), base), name)
-                    if place is not None and place.gpu == "none":
-                        opened.add(slot)
-                    else:
-                        want = Want(model, slot)
-                        self.wants[want.use] = want
-                        self.at.setdefault(slot, want)
-        self.open = frozenset(opened - self.at.keys())
-        self._by_id: dict[str, Want | None] = {}
-        self._params: dict[str, dict[str, Any]] = {}
-
-    def behind(self, target: Running, resolve: Callable[[str], str]) -> Want | None:
-        """Return the runner that a deployment needs; None where it needs none that is ours to mind."""
-        try:
-            return self._by_id[target.id]
-        except KeyError:
-            model = target.model
-            found = self._find(model.litellm_model, model.provider, resolve(target.api_base))
-            if found is not None:
-                found = self.wants.get(Use(found.slot, model.id), found)
-            self._by_id[target.id] = found
-            return found
-
-    def params(self, model: Model) -> Mapping[str, Any]:
-        """Return keep_alive and the runner options that every call of a model carries; empty off Ollama."""
-        found = self._params.get(model.id)
-        if found is None:
-            sized = model.on_ollama and model.gpu_residency is not None
-            found = {"keep_alive": keep_alive_of(model), **options_of(model)} if sized else {}
-            self._params[model.id] = found
-        return found
-
-    def of_call(self, model: str, provider: str, api_base: str) -> Want | None:
-        """Return the runner behind a call that the walk did not choose; its size is known only to the registry."""
-        head, slash, _ = model.partition("/")
-        return self._find(model, provider or (head if slash else ""), api_base)
-
-    def _find(self, model: str, provider: str, api_base: str) -> Want | None:
-        base = base_of(api_base) if api_base or provider in OLLAMA_PROVIDERS else ""
-        server = self.servers.get(server_key(base)) if base else None
-        if provider not in OLLAMA_PROVIDERS and server is None:
-            return None
-        name = model.removeprefix(f"{provider}/")
-        slot = Slot(server or base, full_name(name))
-        return self.at.get(slot) or Want(None, slot)
-
-
-def _places(model: Model, env: Mapping[str, str]) -> list[tuple[Endpoint | None, str]]:
-    if not model.places:
-        return [(None, "")]
-    return [(place, resolve_env(place.api_base, env)) for place in model.places]
-
-
 class GpuGate:
     """The residency gate of one worker, as the walk and the hooks see it."""
 
-    def __init__(self, residency: Residency, registry: Callable[[], Registry], env: Mapping[str, str]) -> None:
+    def __init__(self, residency: Residency, in_force: InForce) -> None:
         self.residency = residency
-        self._registry = registry
-        self._env = env
-        self._runners: Runners | None = None
+        self._in_force = in_force
+        self._env = in_force.env
 
     @property
     def runners(self) -> Runners:
         """The runners of the registry in force."""
-        registry, found = self._registry(), self._runners
-        if found is None or found.registry is not registry:
-            found = self._runners = Runners(registry, self._env)
-            self.residency.view.open = found.open
-        return found
+        return self._in_force()
 
     def want(self, target: Running) -> Want | None:
         """Return what a deployment of the registry needs."""
@@ -183,16 +95,8 @@ def as_skip(model_id: str, no: No) -> Skip:
 
 def gpu_gate(registry: Callable[[], Registry], env: Mapping[str, str], ledger: Ledger | None) -> GpuGate:
     """Build the residency gate of this worker: the machines on one side, the state on the other."""
-    view = View(time.time)
-
-    def wants() -> Mapping[Use, Want]:
-        return gate.runners.wants
-
-    def resolved() -> Registry:
-        return gate.runners.resolved
-
-    eyes = MachineEyes(registry, env, time.time)
-    worker = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}"
-    residency = Residency(Sources(resolved, wants, eyes, ledger), Threads(OllamaHands(env)), view, worker)
-    gate = GpuGate(residency, registry, env)
-    return gate
+    residency, in_force = build(registry, env, ledger)
+    metrics = gpu_metrics()
+    if metrics is not None:
+        residency.each_turn = lambda: metrics.tell(residency)
+    return GpuGate(residency, in_force)

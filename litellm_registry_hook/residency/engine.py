@@ -80,7 +80,12 @@ class Lease:
 
 
 class Residency:
-    """The residency gate of one worker."""
+    """The residency gate of one worker.
+
+    Attributes:
+        each_turn: called on the desk's thread after each turn, for metrics; must be quick.
+
+    """
 
     def __init__(self, sources: Sources, starter: Starter, view: View, worker: str) -> None:
         self.view = view
@@ -91,6 +96,7 @@ class Residency:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.desk.wake = self._awake.set
+        self.each_turn: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Start the desk's thread; it ends with the process."""
@@ -110,6 +116,7 @@ class Residency:
             try:
                 pause = self.desk.step()
                 self.keeper.step()
+                self.each_turn()
             except Exception:
                 # Nothing is loaded and nothing new is resident while this lasts: the view grows old.
                 log.exception("the desk of GPU residency failed; it goes on")

@@ -1,0 +1,100 @@
+"""Numbers of GPU residency for LiteLLM's own /metrics: fed from the desk's thread once a second, off the request path.
+
+They stand in prometheus_client's default registry, which LiteLLM shows where `litellm_settings.callbacks` has
+`prometheus`. With PROMETHEUS_MULTIPROC_DIR counters are added up over the workers and of gauges the largest counts.
+Where prometheus_client is not installed there are none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+from functools import lru_cache
+from typing import Any, Final
+
+from litellm_registry_hook.core.gpu.compare import missing, shown
+from litellm_registry_hook.residency.engine import Residency
+
+log = logging.getLogger("litellm_registry_hook")
+EVERY_S: Final = 1.0
+PREFIX: Final = "registry_gpu_"
+# What Board.counts calls it: the metric and its help.
+COUNTERS: Final = {
+    "loads": ("loads_total", "Loads that were started."),
+    "swaps": ("swaps_total", "Models that were unloaded to make room for another."),
+    "refused": ("refusals_total", "Requests that the gate sent away: next pool member or 503."),
+    "failed_loads": ("failed_loads_total", "Loads that the server refused or did not finish."),
+    "pinned_again": ("pinned_again_total", "Never-evict models that had lost their pin."),
+}
+# Name: labels, help.
+GAUGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "never_evict_missing": ((), "Never-evict models that are not loaded now."),
+    "vram_disagreement_percent": (
+        ("model", "api_base"),
+        "By how much more than its vram_mb a loaded model takes; the last one known.",
+    ),
+    "free_mb": (("gpu",), "Free memory of a GPU in MB; NaN while it is not known."),
+    "state_ok": ((), "1 while the state can be used; without it nothing is loaded."),
+}
+
+
+class GpuMetrics:
+    """The metrics of one worker."""
+
+    def __init__(self, prometheus: Any) -> None:
+        self._counters = {name: prometheus.Counter(PREFIX + metric, text) for name, (metric, text) in COUNTERS.items()}
+        self._gauges = {
+            name: prometheus.Gauge(PREFIX + name, text, labels, multiprocess_mode="livemax")
+            for name, (labels, text) in GAUGES.items()
+        }
+        self._told: dict[str, int] = {}
+        self._gpus: set[str] = set()
+        self._at = 0.0
+
+    def tell(self, residency: Residency) -> None:
+        """Carry the desk's numbers over, at most once a second. On the desk's thread."""
+        board = residency.board
+        now = board.clock()
+        if now - self._at < EVERY_S:
+            return
+        self._at = now
+        try:
+            self._tell(residency, now)
+        except Exception:
+            # They are for people; the desk goes on without them.
+            log.exception("the metrics of GPU residency stop here")
+            self._at = math.inf
+
+    def _tell(self, residency: Residency, now: float) -> None:
+        board = residency.board
+        for name, counter in self._counters.items():
+            count = board.counts.get(name, 0)
+            counter.inc(count - self._told.get(name, 0))
+            self._told[name] = count
+        registry, snapshot = board.registry(), board.snapshot
+        self._gauges["state_ok"].set(int(board.state_ok))
+        self._gauges["never_evict_missing"].set(len(missing(registry, snapshot, now)))
+        for one in shown(registry, snapshot):
+            labels = {"model": one.home.model.id, "api_base": one.home.api_base}
+            if not one.partial:
+                self._gauges["vram_disagreement_percent"].labels(**labels).set(round(one.percent, 1))
+        free = {gpu.uuid: gpu.free_mb for gpu in snapshot.nvml.gpus if gpu.state == "ok"}
+        self._gpus |= free.keys()
+        for uuid in self._gpus:
+            self._gauges["free_mb"].labels(gpu=uuid).set(free.get(uuid, math.nan))
+
+
+@lru_cache(maxsize=1)
+def gpu_metrics() -> GpuMetrics | None:
+    """Return this process's metrics, registered once; None where prometheus_client is not installed."""
+    try:
+        prometheus = importlib.import_module("prometheus_client")
+    except ImportError:
+        return None
+    try:
+        return GpuMetrics(prometheus)
+    except Exception:
+        # Metrics must not keep a proxy from starting: a folder that cannot be written, a name that is taken.
+        log.exception("the metrics of GPU residency are off")
+        return None
