@@ -70,6 +70,13 @@ def child(quick: bool, profile: bool) -> dict[str, tuple[float, str]]:
 
 
 async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[float, str]]:
+    from tests.upstreams import Upstream
+
+    with Upstream("ollama", models=("gemma3:4b", "bge-m3")) as ollama:
+        return await _measure(folder, quick, profile, ollama.url)
+
+
+async def _measure(folder: Path, quick: bool, profile: bool, ollama: str) -> dict[str, tuple[float, str]]:
     import asyncio
     import hashlib
     from time import thread_time_ns
@@ -90,7 +97,10 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
     usage.write_text('{"used_pct": 10}')
     os.environ["LITELLM_REGISTRY_STATE"] = f"sqlite:///{folder}/state.db"
     path = folder / "model-registry.yaml"
-    path.write_text(yaml.safe_dump(registries.served(9, usage, f"sha256:{digest}"), sort_keys=False))
+    served = registries.served(9, usage, f"sha256:{digest}", ollama)
+    # The local models are loaded: the residency gate is on, and lets their requests in by what it remembers.
+    served["gpu_residency_policy"]["baseline"]["total_mb"] = 65536
+    path.write_text(yaml.safe_dump(served, sort_keys=False))
     registry = load_registry(path)
     entries = []
     for model in registry.models:
@@ -182,6 +192,10 @@ async def _child(folder: Path, quick: bool, profile: bool) -> dict[str, tuple[fl
         level = 0
         await request(True, False)
         router.async_function_with_fallbacks.original = attempt
+        local = next(want for want in handler.gpu.runners.wants.values() if want.model.id == "local-small")
+        lease = await handler.gpu.residency.enter([local], 20, None)
+        assert not isinstance(lease, tuple), lease
+        lease.release()
         await asyncio.sleep(0.5)
 
     await settle()

@@ -27,16 +27,18 @@ def text(models: int) -> str:
     return "\n".join(["version: 1", "models:", *copies, "routing:", "  tiers:", *pools, "  metered_opt_in: []", ""])
 
 
-def served(port: int, usage_file: Path, opted_in: str) -> dict[str, Any]:
+def served(port: int, usage_file: Path, opted_in: str, ollama: str | None = None) -> dict[str, Any]:
     """Return the registry of the proxies under test: the shipped pools, every model on the fake upstream.
 
     Args:
         port: the upstream's.
         usage_file: where the quota probe of the subscription reads.
         opted_in: `sha256:<hex>` of the virtual key that may use the metered model.
+        ollama: address of the Ollama; a path of the same upstream where none is given, so that it is a server of its own.
 
     """
     url = f"http://127.0.0.1:{port}"
+    ollama = ollama or f"{url}/ollama"
     key = "sk-upstream-000000000001"
     small = {"vram_mb": 3300, "num_ctx": 4096}
     return {
@@ -49,11 +51,11 @@ def served(port: int, usage_file: Path, opted_in: str) -> dict[str, Any]:
             },
             {
                 "id": "local-small", "role": "chat", "lifecycle": "always-on", "metered": False,
-                "litellm": {"model": "ollama_chat/gemma3:4b"}, "endpoints": [{"api_base": url}], "gpu_residency": small,
+                "litellm": {"model": "ollama_chat/gemma3:4b"}, "endpoints": [{"api_base": ollama}], "gpu_residency": small,
             },
             {
                 "id": "bge-m3", "role": "embedder", "lifecycle": "always-on", "metered": False, "dimensions": 1024,
-                "litellm": {"model": "ollama/bge-m3"}, "endpoints": [{"api_base": url}],
+                "litellm": {"model": "ollama/bge-m3"}, "endpoints": [{"api_base": ollama}],
                 "gpu_residency": {"vram_mb": 1200, "never_evict": True},
             },
             {

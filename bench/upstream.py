@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
             if len(rest) < length:
                 return
             self.buffer = rest[length:]
-            path = head.split(b" ", 2)[1].split(b"?", 1)[0]
+            path = head.split(b" ", 2)[1].split(b"?", 1)[0].removeprefix(b"/ollama")
             assert self.transport is not None
             self.transport.write(answer(path, rest[:length]))
 
