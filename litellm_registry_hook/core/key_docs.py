@@ -62,8 +62,9 @@ models[].quota.field | dotted path | required for cost-gated | Where the probe's
 models[].quota.limit | number | required for cost-gated | What may be spent, in the unit of field.
 
 models[].quota.windows[].name | text | required | The window's name in answers and records.
-models[].quota.windows[].field | dotted path | required | Where the probe's answer says the percent used.
-models[].quota.windows[].resets_at_field | dotted path | - | Where it says when the window starts anew.
+models[].quota.windows[].field | dotted path | required | Where the probe's answer says the percentage, a number or text like `12.5%`.
+models[].quota.windows[].unit | used or left | used | Whether that is the percent used or the percent left.
+models[].quota.windows[].resets_at_field | dotted path | - | Where it says when the window starts anew: ISO time, or seconds or milliseconds since the epoch.
 
 models[].gpu_residency.vram_mb | int, MB | required | Memory the model really takes.
 models[].gpu_residency.predict_mb | int, MB | computed | What Ollama predicts for the load, where measured; Ollama only.

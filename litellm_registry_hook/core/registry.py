@@ -77,10 +77,17 @@ class Endpoint(Value):
 
 
 class QuotaWindow(Value):
-    """One window of a subscription: dotted paths into the probe's answer."""
+    """One window of a subscription: dotted paths into the probe's answer.
+
+    Attributes:
+        name: in answers and records. field: the percentage. unit: whether that is what is used or what is left.
+        resets_at_field: when the window starts anew.
+
+    """
 
     name: Annotated[str, Field(min_length=1)]
     field: Annotated[str, Field(min_length=1)]
+    unit: Literal["used", "left"] = "used"
     resets_at_field: Annotated[str, Field(min_length=1)] | None = None
 
 
