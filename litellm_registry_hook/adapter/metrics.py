@@ -51,12 +51,13 @@ class GpuMetrics:
         self._told: dict[str, int] = {}
         self._gpus: set[str] = set()
         self._at = 0.0
+        self._off = False
 
     def tell(self, residency: Residency) -> None:
         """Carry the desk's numbers over, at most once a second. On the desk's thread."""
         board = residency.board
         now = board.clock()
-        if now - self._at < EVERY_S:
+        if self._off or 0 <= now - self._at < EVERY_S:
             return
         self._at = now
         try:
@@ -64,7 +65,7 @@ class GpuMetrics:
         except Exception:
             # They are for people; the desk goes on without them.
             log.exception("the metrics of GPU residency stop here")
-            self._at = math.inf
+            self._off = True
 
     def _tell(self, residency: Residency, now: float) -> None:
         board = residency.board

@@ -22,6 +22,8 @@ COMMANDS = {
         "Print what must be asked to know whether a model can be used.",
     ),
     "preload-check": ("preload_cmd", "preload_check", "Say whether a model may be loaded."),
+    "warm": ("warm_cmd", "warm", "Load the never-evict models now."),
+    "calibrate": ("calibrate_cmd", "calibrate", "Measure what models take on the GPU, and mend the registry."),
     "validate": ("validate_cmd", "validate", "Check a registry file."),
     "keys": ("keys_cmd", "keys", "Make, list, end and renew virtual keys of a proxy without a database."),
     "opt-in": ("opt_in_cmd", "opt_in", "Opt virtual keys in to metered models, and out again."),

@@ -1,4 +1,4 @@
-"""Edit the grants of a registry file: locked, checked before it is in force, atomic; all else stays to the byte."""
+"""Edit a registry file, its grants say: locked, checked before it is in force, atomic; all else stays to the byte."""
 
 from __future__ import annotations
 
@@ -35,6 +35,41 @@ class Edited:
     changed: bool
 
 
+def edit_file(path: Path, write: Callable[[Registry, bytes], bytes | None]) -> Edited:
+    """Change a registry file.
+
+    Args:
+        path: the file.
+        write: returns the new content, or None for none, given the registry and the content as they are; called with
+            the lock held, again where the file was changed by somebody else meanwhile.
+
+    Raises:
+        RegistryError: the file is not a valid registry as it stands.
+        ConfigError: it would not be one afterwards, or cannot be written; nothing was written. What `write` raises.
+        OptInError: others keep the file busy.
+
+    """
+    with _locked(path):
+        for _ in range(EDIT_TRIES):
+            raw = _read(path)
+            registry = _checked(path, raw)
+            new = write(registry, raw)
+            if new is None:
+                return Edited(registry, changed=False)
+            after, problems = check_bytes(new)
+            if after is None:
+                why = str(invalid(path, problems))
+                raise ConfigError(f"{path}: nothing was written, for afterwards {why}")
+            if _read(path) != raw:
+                continue
+            try:
+                replace_bytes(path, new)
+            except OSError as error:
+                raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+            return Edited(after, changed=True)
+    raise OptInError("registry_locked", f"{path} is being changed by somebody else all the time: try again")
+
+
 def edit_grants(path: Path, decide: Callable[[Registry], ListEdit]) -> Edited:
     """Change `routing.metered_opt_in` of a registry file.
 
@@ -49,26 +84,12 @@ def edit_grants(path: Path, decide: Callable[[Registry], ListEdit]) -> Edited:
         OptInError: what `decide` raises; or others keep the file busy.
 
     """
-    with _locked(path):
-        for _ in range(EDIT_TRIES):
-            raw = _read(path)
-            registry = _checked(path, raw)
-            edit = decide(registry)
-            if edit.empty:
-                return Edited(registry, changed=False)
-            new = edited(raw, edit, str(path))
-            after, problems = check_bytes(new)
-            if after is None:
-                why = str(invalid(path, problems))
-                raise ConfigError(f"{path}: nothing was written, for afterwards {why}")
-            if _read(path) != raw:
-                continue
-            try:
-                replace_bytes(path, new)
-            except OSError as error:
-                raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
-            return Edited(after, changed=True)
-    raise OptInError("registry_locked", f"{path} is being changed by somebody else all the time: try again")
+
+    def write(registry: Registry, raw: bytes) -> bytes | None:
+        edit = decide(registry)
+        return None if edit.empty else edited(raw, edit, str(path))
+
+    return edit_file(path, write)
 
 
 def edited(raw: bytes, edit: ListEdit, name: str) -> bytes:

@@ -186,7 +186,10 @@ def test_preload_check_answers_yes_or_no(cli, headroom: str, code: int, reason: 
     ("options", "message"),
     [
         ((), "give --headroom-mb N (free memory in MB) or --live"),
-        (("--live",), "--live: the live gate is not in this version yet; give --headroom-mb N"),
+        (
+            ("--live", "--headroom-mb", "1"),
+            "give --headroom-mb N or --live, not both: --live reads the free memory itself",
+        ),
         (("--headroom-mb", "-1"), "Invalid value for '--headroom-mb': -1.0 is not in the range x>=0."),
     ],
 )
@@ -296,6 +299,8 @@ def test_help_lists_the_commands_without_importing_them() -> None:
         "resolve",
         "probe-config",
         "preload-check",
+        "warm",
+        "calibrate",
         "validate",
         "keys",
         "opt-in",

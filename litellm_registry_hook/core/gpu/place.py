@@ -103,7 +103,7 @@ def resolve_addresses(registry: Registry, environ: Mapping[str, str]) -> Registr
     models = tuple(_resolved(model, environ) for model in registry.models)
     if all(new is old for new, old in zip(models, registry.models, strict=True)):
         return registry
-    return _fresh_copy(registry, {"models": models})
+    return fresh_copy(registry, {"models": models})
 
 
 def _resolved(model: Model, environ: Mapping[str, str]) -> Model:
@@ -111,7 +111,7 @@ def _resolved(model: Model, environ: Mapping[str, str]) -> Model:
     if bases == [place.api_base for place in model.places]:
         return model
     pairs = zip(model.places, bases, strict=True)
-    return _fresh_copy(
+    return fresh_copy(
         model, {"endpoints": tuple(place.model_copy(update={"api_base": base}) for place, base in pairs)}
     )
 
@@ -121,7 +121,7 @@ def _address(api_base: str, environ: Mapping[str, str]) -> str:
     return api_base if name == api_base else environ.get(name) or api_base
 
 
-def _fresh_copy(value: M, update: dict[str, object]) -> M:
+def fresh_copy(value: M, update: dict[str, object]) -> M:
     """Copy a registry value; what it has worked out from its fields is worked out anew."""
     copied = value.model_copy(update=update)
     for name in set(copied.__dict__) - set(type(value).model_fields):
