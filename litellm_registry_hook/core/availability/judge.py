@@ -63,12 +63,11 @@ def judge(registry: Registry, model: Model, facts: Facts, now: float) -> Skip | 
     if quota is None:
         return None
     found = facts.readings.get(model.id, {})
-    names = windows_of(model)
-    full = [reading for name in names if (reading := found.get(name)) is not None and is_full(quota, reading, now)]
+    full = [reading for reading in found.values() if is_full(quota, reading, now)]
     if full:
         return _used_up(model, quota, full, now)
     if registry.routing.on_unknown.quota == "skip":
-        for name in names:
+        for name in windows_of(model):
             why = unknown(quota, found.get(name), now)
             if why is not None:
                 return Skip(
@@ -127,10 +126,10 @@ def threshold_of(model: Model) -> float:
 
 def is_full(quota: Quota, reading: Reading, now: float) -> bool:
     """Say whether a window is known to be used up: by a reading that still counts, before the window starts anew."""
-    if reading.used_pct is None or unknown(quota, reading, now) is not None:
-        return False
     limit = FULL if reading.window == BUDGET and quota.limit is not None else quota.threshold_pct
-    return reading.used_pct >= limit and not _renewed(reading, now)
+    if reading.used_pct is None or reading.used_pct < limit:
+        return False
+    return unknown(quota, reading, now) is None and not _renewed(reading, now)
 
 
 def unknown(quota: Quota, reading: Reading | None, now: float) -> str | None:

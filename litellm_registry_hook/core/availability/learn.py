@@ -94,9 +94,14 @@ def trial_due(what: Closure | Circuit, now: float) -> bool:
     return now >= at and (what.trial_at is None or not what.trial_at <= now < what.trial_at + TRIAL_S)
 
 
-def tried(what: Closure | Circuit, now: float) -> Closure | Circuit:
-    """Note that the one request is on its way."""
+def tried(what: Closure | Circuit, now: float | None) -> Closure | Circuit:
+    """Note that the one request is on its way; with None, that it came to nothing."""
     return replace(what, trial_at=now)
+
+
+def learned_again(closure: Closure, before: Closure) -> Closure:
+    """Return the closure of a trial that failed and states no time: what was stated before still holds."""
+    return replace(closure, until=before.until, stated=True, try_at=min(before.until, closure.since + RECHECK_S))
 
 
 def after_failure(before: Circuit | None, deployment: str, failure: Failure, now: float) -> Circuit | None:
