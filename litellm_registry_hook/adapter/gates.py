@@ -8,6 +8,7 @@ from typing import Any
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.identity import caller_of
+from litellm_registry_hook.core.availability.facts import Facts
 from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model, twin
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
@@ -25,6 +26,7 @@ class Gates:
         self.registry = registry
         self.router: Any = None
         self.identify: Callable[[object], Caller] = caller_of
+        self.facts: Callable[[], Facts] = Facts
         self.ensure: Callable[[], bool] = lambda: False
         self._index: Index | None = None
         self._size = -1
@@ -67,12 +69,12 @@ class Gates:
 
         """
         index = self.index
-        found = plan(index, name, ask)
+        found = plan(index, name, ask, self.facts())
         if found is not None:
             return found
         meant = self._registry_name(name)
         if meant is not None:
-            return plan(index, meant, ask)
+            return plan(index, meant, ask, self.facts())
         if not self._host_knows(name):
             return unknown(index, name)
         return self.foreign(name, ask)

@@ -339,6 +339,7 @@ def failure_of(error: BaseException, secrets: Iterable[str] = ()) -> Failure:
         text=text,
         retry_after_s=_retry_after(headers),
         context_overflow=isinstance(error, ContextWindowExceededError),
+        headers={str(name).lower(): str(value) for name, value in headers.items()},
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from litellm_registry_hook.core.refusal import Skip
@@ -30,6 +31,7 @@ class Failure:
         text: the upstream's words, secrets already masked by the host.
         retry_after_s: seconds from the upstream's Retry-After.
         context_overflow: the input does not fit this model's context.
+        headers: of the answer, names in lower case.
 
     """
 
@@ -37,6 +39,7 @@ class Failure:
     text: str = ""
     retry_after_s: float | None = None
     context_overflow: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def try_next(failure: Failure) -> bool:

@@ -1,6 +1,6 @@
 """The decision: which deployments may serve this request, in which order, and why the others may not.
 
-One path for the proxy, `explain` and the tests: a function of (index, name, ask). It is asked speculatively and
+One path for the proxy, `explain` and the tests: a function of (index, name, ask, facts). It is asked speculatively and
 changes nothing.
 """
 
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from litellm_registry_hook.core.availability.facts import Facts
+from litellm_registry_hook.core.availability.judge import usable
 from litellm_registry_hook.core.consent import Caller, grant_for
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.registry import Model, Registry
 from litellm_registry_hook.core.sanitise import shown
 
+NOTHING_KNOWN: Final = Facts()
 NOT_IN_PROXY: Final = "it is not in the proxy's model_list; run generate-litellm-config and restart the proxy"
 
 
@@ -171,8 +174,14 @@ def metered_by_name(registry: Registry, name: str, ask: Ask) -> Skip | None:
     return None
 
 
-def plan(index: Index, name: str, ask: Ask) -> Plan | Refusal | None:
+def plan(index: Index, name: str, ask: Ask, facts: Facts = NOTHING_KNOWN) -> Plan | Refusal | None:
     """Decide one name.
+
+    Args:
+        index: the registry, and what the router has of it.
+        name: as asked for.
+        ask: what the request says of itself.
+        facts: what is known of quotas, budgets and servers.
 
     Returns:
         a Plan with at least one target; a Refusal; None where the registry does not know the name.
@@ -184,21 +193,34 @@ def plan(index: Index, name: str, ask: Ask) -> Plan | Refusal | None:
         if one is None:
             return None
         skip = metered_skip(index.registry, one.model, ask)
+        if skip is None:
+            _, skip = _available(index.registry, one.model, (one,), ask, facts)
         return Plan(name, None, (one,), (), (one.model.id,)) if skip is None else all_refused(name, None, (skip,))
     targets: tuple[Running, ...] = ()
     skipped: list[Skip] = []
     for model in pool.members:
         skip = metered_skip(index.registry, model, ask) if model.metered else None
-        found = index.running.get(model.id)
+        found = index.running.get(model.id, ())
         if skip is None and not found:
             skip = Skip(model.id, "model_unavailable", NOT_IN_PROXY)
+        if skip is None:
+            found, skip = _available(index.registry, model, found, ask, facts)
         if skip is not None:
             skipped.append(skip)
-        elif found:
+        else:
             targets += found
     if not targets:
         return all_refused(name, pool.tier, skipped)
     return Plan(name, pool.tier, targets, tuple(skipped), pool.order)
+
+
+def _available(
+    registry: Registry, model: Model, targets: tuple[Running, ...], ask: Ask, facts: Facts
+) -> tuple[tuple[Running, ...], Skip | None]:
+    """Return the deployments that may be tried now; where none may, why not."""
+    if model.quota is None and model.lifecycle != "on-demand" and not facts.closures and not facts.circuits:
+        return targets, None
+    return usable(registry, model, targets, facts, ask.now.timestamp())
 
 
 def unlisted(registry: Registry, name: str, ask: Ask) -> Refusal | None:
