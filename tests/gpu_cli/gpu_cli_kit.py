@@ -101,6 +101,13 @@ class Home:
         assert out, err
         return code, json.loads(out)
 
+    def load(self, name: str, keep_alive: Any = "5m") -> None:
+        """Have Ollama load a model for somebody else, who does not use it any more."""
+        options = {"num_ctx": 4096, "num_batch": 512} if name != "bge-m3" else {"num_batch": 512}
+        ticket = self.house.ollama.do(lambda sim: sim.begin(name, keep_alive=keep_alive, options=options))
+        self.house.ollama.wait(lambda _sim: ticket.state == "running")
+        self.house.ollama.do(lambda sim: sim.finish(ticket))
+
     def loaded(self) -> list[str]:
         """Names of what Ollama holds."""
         return sorted(self.house.ollama.look(lambda sim: sim.names()))
