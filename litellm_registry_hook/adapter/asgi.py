@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 PREFIX = HEADER_PREFIX.encode()
 ERROR_STATUS = 400
 SESSIONS = ("/mcp", "/toolset/")
+CALL_ID = b"x-litellm-call-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Guard:
         is_pass_through: whether the operator has made a path a pass-through endpoint.
         on_refused: told of each refusal.
         root_paths: prefixes that the host's own middleware takes off a path.
+        on_end: told of each request whose answer has gone out, but for those on harmless routes.
 
     """
 
@@ -46,6 +49,7 @@ class Guard:
     is_pass_through: Callable[[str], bool]
     on_refused: Callable[[Scope, Refusal], None]
     root_paths: tuple[str, ...] = ()
+    on_end: Callable[[Scope], None] | None = None
 
 
 class Wrap:
@@ -70,11 +74,18 @@ class Wrap:
             # A tool session outlives the request that opened it: consent given there would last for others.
             ours.pop(HEADER_CONSENT, None)
         request = Scope(route, ours, on_refused=self.guard.on_refused, ends=True)
+        if route.kind != "harmless":
+            request.where = (method, path)
+            request.on_end = self.guard.on_end
         if scope["type"] == "http":
             request.gone = partial(hung_up, receive)
         refusal = self._closed(request, method, scope)
         if refusal is not None:
-            await self._refuse(refusal, request, scope, receive, send)
+            request.refusal = refusal
+            try:
+                await self._refuse(refusal, request, scope, receive, send)
+            finally:
+                request.end()
             return
         scope = {**scope, "headers": headers}
         token = SCOPE.set(request)
@@ -125,17 +136,25 @@ class Answer:
             refusal = self.request.refusal
             if refusal is not None and message["status"] >= ERROR_STATUS and not self.request.served:
                 self.replaced = True
+                self.request.request_id = self.request.request_id or id_on(message)
                 await self.write(refusal)
                 return
+            self.request.status = message["status"]
+            if not self.request.request_id:
+                self.request.request_id = id_on(message)
             kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(PREFIX)]
             message = {**message, "headers": [*kept, *self._ours()]}
         await self.send(message)
 
     async def write(self, refusal: Refusal) -> None:
-        """Send a refusal in the shape of its route."""
+        """Send a refusal in the shape of its route, with the id by which its reasons can be asked for."""
+        request = self.request
+        request.status = refusal.status
+        request.request_id = request.request_id or str(uuid.uuid4())
         body = json.dumps(body_of(refusal, self.request.route.shape)).encode()
         headers = [(name.encode(), value.encode()) for name, value in headers_of(refusal).items()]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *self._ours()]
+        headers.append((CALL_ID, request.request_id.encode("latin-1", "replace")))
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
@@ -149,6 +168,11 @@ class Answer:
         if request.skipped:
             found.append((b"x-registry-skipped", skipped_header(request.skipped).encode()))
         return found
+
+
+def id_on(message: Message) -> str:
+    """Return the host's call id on an answer; empty where it has none."""
+    return next((value.decode("latin-1") for name, value in message.get("headers", ()) if name.lower() == CALL_ID), "")
 
 
 async def hung_up(receive: Receive) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from litellm_registry_hook.adapter import admin, custom_auth, host
+from litellm_registry_hook.adapter import admin, custom_auth, host, reopen
 from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, gpu_gate
@@ -17,6 +18,7 @@ from litellm_registry_hook.adapter.handler import RegistryHandler
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.adapter.live import Live
 from litellm_registry_hook.adapter.meter import Meter
+from litellm_registry_hook.adapter.records import Records, show_decisions
 from litellm_registry_hook.adapter.scope import HOP, Scope
 from litellm_registry_hook.adapter.strategy import Strategy
 from litellm_registry_hook.adapter.walk import Walk
@@ -29,6 +31,7 @@ from litellm_registry_hook.edges.registry_file import registry_path
 from litellm_registry_hook.edges.store import place
 from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import HostError, RegistryHookError, StateError
+from litellm_registry_hook.watch.engine import Watch
 from litellm_registry_hook.wiring import load_registry
 
 log = logging.getLogger("litellm_registry_hook")
@@ -88,12 +91,14 @@ class Attachment:
 def show_log() -> None:
     """Print our lines like the proxy's own, unless the operator has configured the logger."""
     if log.handlers or log.level != logging.NOTSET:
+        # Decisions go where the operator has sent the rest.
         return
     printer = logging.StreamHandler()
     printer.setFormatter(logging.Formatter("%(asctime)s - registry:%(levelname)s: %(message)s", "%H:%M:%S"))
     log.addHandler(printer)
     log.setLevel(logging.INFO)
     log.propagate = False
+    show_decisions()
 
 
 def attach(registry: Registry, path: Path) -> RegistryHandler:
@@ -109,10 +114,12 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     """
     host.check_host()
     show_log()
-    gates = Gates(registry)
-    live = Live(path, open_state(registry), lambda edited: setattr(gates, "registry", edited))
+    state = open_state(registry)
+    ledger = state.ledger if state is not None else None
+    gates = Gates(registry, lambda current: Watch(current, ledger, time.time, host.environment()))
+    live = Live(path, state, lambda edited: setattr(gates, "registry", edited))
     meter = Meter(live, lambda: gates.registry)
-    gpu = gpu_gate(lambda: gates.registry, host.environment(), live.state.ledger if live.state is not None else None)
+    gpu = gpu_gate(lambda: gates.registry, host.environment(), ledger)
     attachment = Attachment(gates, meter, gpu)
 
     def identify(auth: object) -> Caller:
@@ -129,11 +136,17 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
         app.middleware_stack = app.build_middleware_stack()
     if app.middleware_stack is None:
         raise HostError("the proxy's middleware stack cannot be wrapped: the registry cannot govern its routes")
-    guard = Guard(attachment.ensure, lambda: gates.observing, host.is_pass_through, on_refused, host.root_paths())
+    records = Records(live.state)
+    guard = Guard(
+        attachment.ensure, lambda: gates.observing, host.is_pass_through, on_refused, host.root_paths(), records.add
+    )
     app.middleware_stack = Wrap(app.middleware_stack, guard)
     admin.mount(app, gates)
+    reopen.mount(app, gates)
     host.try_once(lambda: isinstance(HOP.get(), Running))
     live.start()
+    gates.watch.start()
+    records.start()
     gpu.residency.start()
     threading.Thread(target=log_side_doors, args=(path,), name="registry-doctor", daemon=True).start()
     return RegistryHandler(gates, meter, gpu)

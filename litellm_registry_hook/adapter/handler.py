@@ -109,6 +109,7 @@ class RegistryHandler(host.CustomLogger):
         scope.allow_metered = consent is True
         scope.wait_s = min(wait, self.gates.registry.routing.max_wait_s) if isinstance(wait, float) else 0.0
         model = data.get("model")
+        scope.asked = str(model or "")
         if call_type == PASS_THROUGH:
             await self._pass_through(str(model or "a pass-through call without a model"), scope, user_api_key_dict)
             return data

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from time import monotonic
 from typing import IO, Any, NoReturn
 
 from litellm_registry_hook.core.consent import ANONYMOUS, Caller
@@ -39,6 +40,9 @@ class Scope:
         leases: GPU runners it has the use of until then.
         files: whether it is about a file or a batch; none of those goes through the router.
         uploading: keeps the id of the batch file that is being uploaded. spool: that file as it leaves.
+        where: method and path. asked: the model as the client names it. began: when it came, on the monotonic clock.
+        deployments: those that answered. status: of the answer; 0 while there is none.
+        on_end: told when the answer has gone out.
 
     """
 
@@ -62,18 +66,29 @@ class Scope:
     wait_s: float = 0.0
     ends: bool = False
     leases: list[Lease] = field(default_factory=list)
+    where: tuple[str, str] = ("", "")
+    asked: str = ""
+    began: float = field(default_factory=monotonic)
+    deployments: tuple[str, ...] = ()
+    status: int = 0
+    on_end: Callable[[Scope], None] | None = None
 
     def end(self) -> None:
-        """Give back what the request had the use of."""
+        """Give back what the request had the use of, and have what was decided written down."""
         if self.spool is not None:
             self.spool.close()
         for lease in self.leases:
             lease.release()
+        if self.on_end is not None:
+            self.on_end(self)
 
     def mark_served(self, model_id: str) -> None:
-        """Note who answered."""
+        """Note who answered; inside the attempt that did."""
         if model_id not in self.served:
             self.served = (*self.served, model_id)
+        hop = HOP.get()
+        if isinstance(hop, Running):
+            self.deployments = (*self.deployments, hop.id)
 
     def ask(self) -> Ask:
         """Return what the request says of itself, now."""

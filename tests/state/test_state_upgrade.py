@@ -99,7 +99,7 @@ def test_a_file_of_the_first_schema(file: Path) -> None:
     assert contents(state) == KEPT
     assert state.ledger.take("lock", "host", "me", 10)
     state.close()
-    assert schema(file) == (2, sorted([*OLD, "leases"]))
+    assert schema(file) == (3, sorted([*OLD, "decisions", "leases"]))
     assert file.stat().st_mode & 0o777 == 0o600
 
 

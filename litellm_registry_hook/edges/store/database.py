@@ -44,6 +44,13 @@ CREATE TABLE leases (
     data TEXT NOT NULL, until REAL NOT NULL, UNIQUE (kind, key)
 ) STRICT;
 """,
+    """
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, request_id TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE INDEX decisions_request ON decisions (request_id);
+CREATE INDEX decisions_at ON decisions (at);
+""",
 )
 SCHEMA_VERSION: Final = len(STEPS)
 _NUMBERS: Final = count()

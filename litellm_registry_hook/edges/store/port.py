@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.core.decision import Decision
 from litellm_registry_hook.core.gpu.ports import Ledger
 from litellm_registry_hook.core.virtual_key import VirtualKey
 
@@ -85,6 +86,14 @@ class State(Protocol):
 
     def grants(self) -> list[AuditRecord]:
         """Return the audit records of grants and removals, in order of writing."""
+
+    def append_decisions(self, records: Sequence[Decision]) -> None:
+        """Keep what was decided on requests; of all of them the newest 10,000 of seven days stay."""
+
+    def decisions(
+        self, request_id: str | None = None, since: datetime | None = None, limit: int | None = None
+    ) -> list[Decision]:
+        """Return decisions, the newest first: of one request, from a moment on, so many at most."""
 
     def beat(self, worker_id: str, now: datetime) -> None:
         """Say that a worker is there; workers not seen for an hour are forgotten."""

@@ -9,19 +9,21 @@ Layout, every name with the prefix `litellm-registry-hook:`
     calls:YYYY-MM-DD  hash: "token model" -> count, kept for eight days
     audit             stream of all records            grants       stream of those of grants and removals
     workers           sorted set: worker by when it was seen
+    decisions         list of JSON lines, the newest first
     leases:KIND       hash: key -> lease row      lease_seq    the last row's seq
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Final
 
 from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.core.decision import KEEP_DAYS, KEEP_DECISIONS, Decision, decision_of, line_of
 from litellm_registry_hook.core.virtual_key import VirtualKey
 from litellm_registry_hook.edges.store import virtual_keys
 from litellm_registry_hook.edges.store.audit import record_of, row_of
@@ -91,6 +93,16 @@ APPEND: Final = """
 for i = 3, #KEYS do redis.call('XADD', KEYS[i], '*', 'record', ARGV[1]) end
 return 1
 """
+# ARGV: how many stay, seconds they stay, then the records, oldest first.
+DECIDED: Final = """
+for i = 3, #ARGV do redis.call('LPUSH', KEYS[3], ARGV[i]) end
+redis.call('LTRIM', KEYS[3], 0, ARGV[1] - 1)
+redis.call('EXPIRE', KEYS[3], ARGV[2])
+return 1
+"""
+# ARGV: first and last index.
+DECISIONS: Final = "return redis.call('LRANGE', KEYS[3], ARGV[1], ARGV[2])"
+PAGE: Final = 500
 BEAT: Final = """
 redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. ARGV[3])
@@ -211,6 +223,30 @@ class RedisState:
     def grants(self) -> list[AuditRecord]:
         """Return the audit records of grants and removals."""
         return self._records("grants", "-")
+
+    def append_decisions(self, records: Sequence[Decision]) -> None:
+        """Keep what was decided on requests."""
+        if records:
+            lines = [line_of(one) for one in records]
+            self._server.write(DECIDED, ["decisions"], KEEP_DECISIONS, KEEP_DAYS * 86_400, *lines)
+
+    def decisions(
+        self, request_id: str | None = None, since: datetime | None = None, limit: int | None = None
+    ) -> list[Decision]:
+        """Return decisions, the newest first; read in pages, so that nobody else waits."""
+        first = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
+        start = first if since is None else max(since, first)
+        found: dict[str, Decision] = {}
+        for begin in range(0, KEEP_DECISIONS, PAGE):
+            page: list[str] = self._server.read(DECISIONS, ["decisions"], begin, begin + PAGE - 1)
+            # One that came meanwhile has moved the others on: the first of a page may be the last of the one before.
+            for line in page:
+                one = decision_of(line)
+                if one.at >= start and request_id in {None, one.request_id}:
+                    found[line] = one
+            if len(page) < PAGE or (limit is not None and len(found) >= limit):
+                break
+        return list(found.values())[:limit]
 
     def beat(self, worker_id: str, now: datetime) -> None:
         """Say that a worker is there."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.core.decision import Decision
 from litellm_registry_hook.core.virtual_key import VirtualKey
-from litellm_registry_hook.edges.store import audit, calls, revocations, virtual_keys, workers
+from litellm_registry_hook.edges.store import audit, calls, decisions, revocations, virtual_keys, workers
 from litellm_registry_hook.edges.store.database import Database
 from litellm_registry_hook.edges.store.ledger import SqliteLedger
 
@@ -97,6 +98,16 @@ class SqliteState:
     def grants(self) -> list[AuditRecord]:
         """Return the audit records of grants and removals."""
         return audit.grants(self._database)
+
+    def append_decisions(self, records: Sequence[Decision]) -> None:
+        """Keep what was decided on requests."""
+        decisions.append(self._database, records)
+
+    def decisions(
+        self, request_id: str | None = None, since: datetime | None = None, limit: int | None = None
+    ) -> list[Decision]:
+        """Return decisions, the newest first."""
+        return decisions.read(self._database, request_id, since, limit)
 
     def beat(self, worker_id: str, now: datetime) -> None:
         """Say that a worker is there."""
