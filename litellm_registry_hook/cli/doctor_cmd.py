@@ -26,21 +26,24 @@ def doctor(config: str) -> int:
     """Find what opens a side door past the registry's gates, or makes one weaker, and how to close it.
 
     Run it as the proxy's user, in the proxy's environment. Nothing is changed and no model is called.
+    It also looks at the GPUs and the Ollama servers as they are now, without loading a model.
 
-    Exit codes: 0 nothing found, 1 findings, 2 error.
+    Exit codes: 0 nothing found but infos, 1 findings, 2 error.
     """
     from litellm_registry_hook.cli.run import EXIT_NO  # noqa: PLC0415
     from litellm_registry_hook.edges.doctor_case import diagnose  # noqa: PLC0415
+    from litellm_registry_hook.edges.doctor_live import look_live  # noqa: PLC0415
     from litellm_registry_hook.edges.registry_file import registry_path  # noqa: PLC0415
 
     where = registry_path(registry_file())
-    findings = diagnose(where, Path(config), os.environ, datetime.now(timezone.utc))
+    findings = diagnose(where, Path(config), os.environ, datetime.now(timezone.utc), look_live)
+    ill = any(finding.severity != "info" for finding in findings)
     if wants_json():
         print_json(
             {
                 "registry": str(where),
                 "config": config,
-                "ok": not findings,
+                "ok": not ill,
                 "findings": [asdict(finding) for finding in findings],
             }
         )
@@ -48,7 +51,7 @@ def doctor(config: str) -> int:
         for finding in findings:
             click.echo(finding_text(finding))
         notice(f"{where}, {config}: {summary(findings)}")
-    return EXIT_NO if findings else 0
+    return EXIT_NO if ill else 0
 
 
 def finding_text(finding: Diagnosis) -> str:
@@ -64,7 +67,7 @@ def summary(findings: tuple[Diagnosis, ...]) -> str:
         return "nothing found"
     counts = [
         f"{number} {severity}"
-        for severity in ("high", "medium", "low")
+        for severity in ("high", "medium", "low", "info")
         if (number := sum(one.severity == severity for one in findings))
     ]
     return f"{len(findings)} finding{'' if len(findings) == 1 else 's'} ({', '.join(counts)})"

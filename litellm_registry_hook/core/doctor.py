@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from litellm_registry_hook.core import doctor_config, doctor_entries, doctor_grants, doctor_host, doctor_known
+from litellm_registry_hook.core import (
+    doctor_config,
+    doctor_entries,
+    doctor_gpu,
+    doctor_grants,
+    doctor_host,
+    doctor_known,
+)
 from litellm_registry_hook.core.doctor_case import Case, Diagnosis, Rule, Severity
 
 RULES: tuple[Rule, ...] = (
@@ -13,9 +20,10 @@ RULES: tuple[Rule, ...] = (
     *doctor_grants.RULES,
     *doctor_host.RULES,
     *doctor_known.RULES,
+    *doctor_gpu.RULES,
 )
 CODES: tuple[str, ...] = tuple(sorted({rule.code for rule in RULES}))
-_ORDER: dict[Severity, int] = {"high": 0, "medium": 1, "low": 2}
+_ORDER: dict[Severity, int] = {"high": 0, "medium": 1, "low": 2, "info": 3}
 
 
 def examine(case: Case, rules: Sequence[Rule] = RULES) -> tuple[Diagnosis, ...]:

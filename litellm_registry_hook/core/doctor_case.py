@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
+from litellm_registry_hook.core.gpu.facts import Snapshot
 from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.sync import Difference
@@ -16,7 +17,7 @@ from litellm_registry_hook.core.sync_settings import CUSTOM_AUTH
 from litellm_registry_hook.core.virtual_key import VirtualKey
 
 ENVIRONMENT = "environment"
-Severity = Literal["high", "medium", "low"]
+Severity = Literal["high", "medium", "low", "info"]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -44,7 +45,8 @@ class Diagnosis:
     Attributes:
         code: stable word, documented in docs/doctor.md.
         severity: `high`: somebody can get past a gate or become admin as things are; `medium`: a gate is weaker than it
-            looks, or stands on one leg; `low`: something has no effect or misleads, no door is open.
+            looks, or stands on one leg; `low`: something has no effect or misleads, no door is open; `info`: worth
+            knowing and no fault of the registry or the config.
         file, path, message, fix: as in Sign.
         line: first line is 1; 0 where there is none.
 
@@ -126,6 +128,20 @@ class AdminKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """What the GPUs and model servers said, read without loading a model.
+
+    Attributes:
+        registry: with its addresses resolved. snapshot: one look. at: the moment after it.
+
+    """
+
+    registry: Registry
+    snapshot: Snapshot
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the edges found out; no secret is in it.
 
@@ -136,6 +152,7 @@ class Facts:
         state_problem: why the state cannot be used; empty where it can.
         keys: every key of the embedded store; None where the store was not read.
         litellm: version of the LiteLLM beside this package; empty where there is none.
+        live: the GPUs and model servers; None where they were not looked at.
 
     """
 
@@ -147,6 +164,7 @@ class Facts:
     state_problem: str = ""
     keys: tuple[VirtualKey, ...] | None = None
     litellm: str = ""
+    live: Live | None = None
 
 
 @dataclass(frozen=True)

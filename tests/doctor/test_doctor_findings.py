@@ -420,8 +420,9 @@ def test_a_live_key_is_enough() -> None:
 
 
 def test_every_code_is_shown_by_a_test_here() -> None:
-    """No rule goes untested: each code stands in an expectation of this file."""
-    text = (ROOT / "tests/doctor/test_doctor_findings.py").read_text()
+    """No rule goes untested: each code stands in an expectation of this file, or of that about GPUs."""
+    names = ("test_doctor_findings.py", "test_doctor_gpu.py")
+    text = "".join((ROOT / "tests/doctor" / name).read_text() for name in names)
 
     assert [code for code in CODES if f'"{code}"' not in text] == []
     assert len(RULES) == len({(rule.code, rule.check) for rule in RULES})
