@@ -128,6 +128,8 @@ class Upstream:
         self.version = "0.12.6"
         self.calls: list[Call] = []
         self.batch_api = BatchApi(self.name)
+        # Whether it has had a fault since it was last healed: a proxy may have learned from that.
+        self.troubled = False
         self._fault: Fault | None = None
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
@@ -204,6 +206,7 @@ class Upstream:
 
     def refuse(self) -> None:
         """Close the port, and every open connection; the port stays ours."""
+        self.troubled = True
         self._run(self._close())
         self._socket.close()
         self._socket = _bound(self.port)
@@ -260,6 +263,7 @@ class Upstream:
     def _set(self, fault: Fault | None) -> None:
         with self._lock:
             self._fault = fault
+            self.troubled = self.troubled or fault is not None
 
     def _take(self, call: Call) -> Fault | None:
         with self._lock:

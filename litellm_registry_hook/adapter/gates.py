@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.identity import caller_of
-from litellm_registry_hook.core.availability.facts import Facts
 from litellm_registry_hook.core.consent import Caller
 from litellm_registry_hook.core.match import Seen, match, match_all, same_base, same_model, twin
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Running, index_of, metered_skip, plan, unknown, unlisted
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
 from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS, Model, Registry
+from litellm_registry_hook.watch.engine import Watch
 
 log = logging.getLogger("litellm_registry_hook")
 
@@ -21,12 +22,13 @@ log = logging.getLogger("litellm_registry_hook")
 class Gates:
     """The gates of one worker."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, watch: Callable[[Callable[[], Registry]], Watch] | None = None) -> None:
         # Set from the background thread by one assignment; the index notices that it is another's.
         self.registry = registry
+        make = watch or (lambda current: Watch(current, None, time.time, {}))
+        self.watch = make(lambda: self.registry)
         self.router: Any = None
         self.identify: Callable[[object], Caller] = caller_of
-        self.facts: Callable[[], Facts] = Facts
         self.ensure: Callable[[], bool] = lambda: False
         self._index: Index | None = None
         self._size = -1
@@ -69,12 +71,12 @@ class Gates:
 
         """
         index = self.index
-        found = plan(index, name, ask, self.facts())
+        found = plan(index, name, ask, self.watch.facts)
         if found is not None:
             return found
         meant = self._registry_name(name)
         if meant is not None:
-            return plan(index, meant, ask, self.facts())
+            return plan(index, meant, ask, self.watch.facts)
         if not self._host_knows(name):
             return unknown(index, name)
         return self.foreign(name, ask)

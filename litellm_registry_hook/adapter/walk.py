@@ -9,6 +9,7 @@ before its first token raises in here too (router.py:774).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,10 +60,14 @@ class Tour:
     overflow: Exception | None = None
     outage: bool = False
 
+    def pass_over(self, skip: Skip) -> None:
+        """Note that a target is not tried."""
+        self.failed.append(skip)
+        self.outage = True
+
     def no_room(self, target: Running, want: Want, no: No) -> None:
         """Note that a target cannot be loaded now."""
-        self.failed.append(as_skip(target.model.id, no))
-        self.outage = True
+        self.pass_over(as_skip(target.model.id, no))
         if no.transient:
             self.waiting.append((target, want))
 
@@ -140,11 +145,16 @@ class Walk:
             if (number or target.model.metered) and scope.gone is not None and await scope.gone():
                 # Nobody is there for an answer: neither bill the next member nor load it.
                 raise_refusal(refuse("model_unavailable", "the client has hung up", tier=found.tier))
+            skip = self.gates.watch.enter(target.model, target)
+            if skip is not None:
+                # Closed since the plan was made, by another request.
+                tour.pass_over(skip)
+                continue
             if target.model.metered:
                 skip = await self.meter.admit(scope, target.model.id)
                 if skip is not None:
-                    tour.failed.append(skip)
-                    tour.outage = True
+                    self.gates.watch.undecided(target.id, target.model)
+                    tour.pass_over(skip)
                     continue
             want = self.gpu.want(target)
             lease: Lease | None = None
@@ -155,6 +165,7 @@ class Walk:
                 elif self.gates.observing:
                     log.warning("observe: would refuse: %s", entered[0].reason)
                 else:
+                    self.gates.watch.undecided(target.id, target.model)
                     tour.no_room(target, want, entered[0])
                     continue
             response = await self._attempt(scope, tour, target, lease)
@@ -182,7 +193,8 @@ class Walk:
         """Make one attempt; None where the next member may be tried."""
         first = not tour.attempts
         tour.attempts += 1
-        token = HOP.set(target)
+        token, watch, began = HOP.set(target), self.gates.watch, time.time()
+        told = False
         try:
             attempt = self.original(*tour.args, **self._kwargs_for(target, tour.kwargs, first=first))
             response = await first_token(await attempt)
@@ -190,6 +202,8 @@ class Walk:
             raise
         except Exception as caught:
             failure = host.failure_of(caught, self.gates.secrets(target))
+            watch.failed(target.id, target.model, failure, failure.headers, began)
+            told = True
             if not try_next(failure):
                 scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
                 raise
@@ -201,6 +215,8 @@ class Walk:
             log.info("%s: %s: %s", tour.plan.name, target.id, tour.failed[-1].reason)
             return None
         else:
+            watch.succeeded(target.id, target.model, began)
+            told = True
             scope.mark_served(target.model.id)
             scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
             if lease is not None:
@@ -209,6 +225,9 @@ class Walk:
             return response
         finally:
             HOP.reset(token)
+            if not told:
+                # Refused further on, or given up by its client: it says nothing of the upstream.
+                watch.undecided(target.id, target.model)
             if lease is not None:
                 lease.release()
 

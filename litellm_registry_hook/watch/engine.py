@@ -187,6 +187,20 @@ class Watch:
             if what is not None and what.trial_at is not None:
                 self.board.swap(what, tried(what, None))
 
+    def reopen(self, model: Model) -> tuple[str, ...]:
+        """Forget what calls have taught of a model, as after a top-up; returns what was closed, by key."""
+        facts = self.board.facts
+        own = {model.id, *(key for key in (*facts.closures, *facts.circuits) if key.rpartition("@")[0] == model.id)}
+        closed = [(CLOSURE, key) for key in own & facts.closures.keys()]
+        broken = [(CIRCUIT, key) for key in own & facts.circuits.keys()]
+        for key in own:
+            self._failing.pop(key, None)
+        for key in [key for key in self._failing if key.rpartition("@")[0] == model.id]:
+            self._failing.pop(key)
+        self.board.drop(*closed, *broken)
+        self._awake.set()
+        return tuple(sorted({key for _, key in (*closed, *broken)}))
+
     def seen(self) -> tuple[Seen, ...]:
         """Return what status says of each probe."""
         return tuple(self._seen(key) for key in list(self.prober.works))

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.host.proxy import Proxy
+from tests.host.proxy import heal, Proxy
 from tests.host.test_families import LARGE, MESSAGES
 from tests.upstreams import Upstream
 
@@ -232,9 +232,7 @@ def found(row: Row, proxy: Proxy, ups: Ups, who: Who) -> dict[str, tuple[str, in
     """Ask once a column."""
     seen: dict[str, tuple[str, int]] = {}
     for column, (key, headers) in columns(who).items():
-        for up in ups.values():
-            up.ok()
-            up.reset()
+        heal(ups.values())
         for name in row.broken:
             ups[name].fail(500)
         response = row.send(proxy, key, headers)

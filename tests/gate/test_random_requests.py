@@ -16,7 +16,7 @@ import yaml
 from litellm_registry_hook.edges.atomic import replace_bytes
 from tests.gate import table
 from tests.host.conftest import NAMES
-from tests.host.proxy import ONLY_LARGE, ONLY_SMALL, OPTED, PLAIN, Proxy, write_folder
+from tests.host.proxy import heal, ONLY_LARGE, ONLY_SMALL, OPTED, PLAIN, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for, token
 from tests.host.test_live import within
 from tests.upstreams import Upstream
@@ -120,8 +120,7 @@ def test_ten_thousand_requests(ups: dict[str, Upstream], tmp_path: Path) -> None
             chance.shuffle(large)
             registry["routing"].update(metered_opt_in=grants, unlisted_models=chance.choice(["deny", "metered"]))
             registry["routing"]["tiers"][f"turn-{turn}"] = ["mid"]
-            for up in ups.values():
-                up.ok()
+            heal(ups.values())
             replace_bytes(folder / "model-registry.yaml", yaml.safe_dump(registry, sort_keys=False).encode())
             assert within(20, lambda turn=turn: proxy.chat(f"turn-{turn}").status_code == 200)
             for name in ("kimi", "mid", "ollama"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.proxy import Proxy, write_folder
+from tests.host.proxy import Proxy, heal, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Upstream
 
@@ -34,9 +34,7 @@ def started() -> Iterator[Ups]:
 @pytest.fixture
 def ups(started: Ups, request: pytest.FixtureRequest) -> Iterator[Ups]:
     """Healthy upstreams without calls; afterwards the paid one has none, unless the test is marked `pays`."""
-    for up in started.values():
-        up.ok()
-        up.reset()
+    heal(started.values())
     yield started
     if request.node.get_closest_marker("pays") is None:
         assert [call.path for call in started["paid"].generating_calls] == []

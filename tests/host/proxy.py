@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import yaml
+
+from tests.upstreams import Upstream
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLBACK = "litellm_registry_hook.proxy_handler_instance"
@@ -28,6 +31,7 @@ KEYS = {
     "sk-opted-key-000001": dict(key_alias="opted"),
     "sk-large-key-000001": dict(key_alias="only-large", models=["large"]),
     "sk-small-key-000001": dict(key_alias="only-small", models=["small"]),
+    "sk-admin-key-000001": dict(key_alias="admin", user_role="proxy_admin"),
 }
 
 
@@ -36,6 +40,7 @@ async def auth(request, api_key):
         raise ProxyException(message="no such key", type="auth_error", param="key", code=401)
     return UserAPIKeyAuth(api_key=api_key, **KEYS[api_key])
 '''
+ADMIN = "sk-admin-key-000001"
 PLAIN, OPTED, ONLY_LARGE, ONLY_SMALL = (f"sk-{who}-key-000001" for who in ("plain", "opted", "large", "small"))
 
 
@@ -66,6 +71,9 @@ class Proxy:
         self.log_file = folder / "proxy.log"
         self.process: subprocess.Popen[bytes] | None = None
 
+    # Those between start and stop: what upstreams' faults have taught them can be taken back.
+    running: ClassVar[list[Proxy]] = []
+
     def __enter__(self) -> Proxy:
         self.start()
         try:
@@ -90,6 +98,7 @@ class Proxy:
         if self.workers > 1:
             # uvicorn kills a worker that does not answer its ping for 5 s, as one that imports LiteLLM on a busy machine.
             command += ["--timeout_worker_healthcheck", str(START_SECONDS)]
+        Proxy.running.append(self)
         with self.log_file.open("wb") as out:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=self.env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
@@ -118,6 +127,8 @@ class Proxy:
         return self.process.wait(seconds)
 
     def stop(self) -> None:
+        if self in Proxy.running:
+            Proxy.running.remove(self)
         if self.process is None:
             return
         for sig in (signal.SIGTERM, signal.SIGKILL):
@@ -154,6 +165,23 @@ class Proxy:
             key=key,
             headers=headers,
         )
+
+
+def heal(ups: Iterable[Upstream]) -> None:
+    """End the upstreams' faults and forget their calls; proxies forget what the faults have taught them."""
+    ups = list(ups)
+    troubled = any(up.troubled for up in ups)
+    for up in ups:
+        up.reset()
+        up.troubled = False
+    if not troubled:
+        return
+    for proxy in Proxy.running:
+        if proxy.process is None or proxy.process.poll() is not None:
+            continue
+        with contextlib.suppress(httpx.HTTPError):
+            if proxy.post("/registry/reopen", key=ADMIN).status_code != 200:
+                proxy.post("/registry/reopen", key=proxy.env["LITELLM_MASTER_KEY"])
 
 
 def clean_env() -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 
 from litellm_registry_hook.cli.main import main
 from litellm_registry_hook.edges.store.database import Database
+from tests.host.proxy import heal
 from tests.upstreams import Upstream
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,5 @@ def started() -> Iterator[Ups]:
 @pytest.fixture
 def ups(started: Ups) -> Iterator[Ups]:
     """Healthy upstreams without calls."""
-    for up in started.values():
-        up.ok()
-        up.reset()
+    heal(started.values())
     yield started

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.host.proxy import MASTER, Proxy, write_folder
+from tests.host.proxy import heal, MASTER, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Upstream, upstreams
 
@@ -47,9 +47,7 @@ def proxy(
 
 @pytest.fixture(autouse=True)
 def healthy(ups: dict[str, Upstream]) -> None:
-    for up in ups.values():
-        up.ok()
-        up.reset()
+    heal(ups.values())
 
 
 def outcome(response: Any) -> tuple[int, str | None]:

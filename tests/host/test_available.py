@@ -1,0 +1,119 @@
+"""Available now: what a real call or a probe has said of a model keeps later requests off it, until its time is over."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.host.proxy import Proxy, write_folder
+from tests.host.shapes import config_for, registry_for
+from tests.host.test_live import PROMISE_SECONDS, code, within, write
+from tests.upstreams import Upstream
+
+KIMI_403 = {"error": {"message": "You've reached your usage limit for this billing cycle", "type": "access_terminated_error"}}
+
+
+def reset_in(seconds: float) -> str:
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_quota_answer_closes_the_model_until_its_reset(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """Kimi's 403 is served by the next member in the same request; the next hundred leave kimi alone, in both workers;
+    after the stated time one finds it open again."""
+    registry = registry_for(ups)
+    folder = write_folder(tmp_path, registry, config_for(registry))
+    with Proxy(folder, workers=2) as proxy:
+        ups["kimi"].fail(403, KIMI_403, headers={"Retry-After": "30"}, times=1)
+        first = proxy.chat("large")
+        assert (code(first), first.headers["x-registry-skipped"]) == ("mid", "kimi=model_unavailable")
+        began = time.monotonic()
+        # The other worker knows it from the state a moment later.
+        assert within(PROMISE_SECONDS, lambda: {code(proxy.chat("large")) for _ in range(8)} == {"mid"})
+        ups["kimi"].reset()
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: proxy.chat("large"), range(100)))
+        assert {(code(one), one.headers["x-registry-skipped"]) for one in answers} == {("mid", "kimi=quota_exhausted")}
+        assert ups["kimi"].generating_calls == []
+        named = proxy.chat("kimi")
+        assert (named.status_code, code(named)) == (429, "quota_exhausted")
+        assert 0 < int(named.headers["retry-after"]) <= 30 - int(time.monotonic() - began) + 1
+        assert "answered 403" in named.json()["error"]["message"]
+        assert within(60, lambda: code(proxy.chat("large")) == "kimi")
+
+
+def test_windows_of_a_probe_close_and_open_a_model(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """One full window of two is enough to close; room in both opens it again, without a restart."""
+    usage = tmp_path / "usage.json"
+
+    def used(five: float, week: float) -> None:
+        ends = {"resets_at": reset_in(3600)}
+        usage.write_text(json.dumps({"five_hour": {"used_pct": five, **ends}, "weekly": {"used_pct": week, **ends}}))
+
+    used(10, 10)
+    registry = registry_for(ups)
+    registry["models"][0]["lifecycle"] = "quota-gated"
+    registry["models"][0]["quota"] = {
+        "probe_file": str(usage), "interval_s": 1,
+        "windows": [
+            {"name": "5h", "field": "five_hour.used_pct", "resets_at_field": "five_hour.resets_at"},
+            {"name": "weekly", "field": "weekly.used_pct", "resets_at_field": "weekly.resets_at"},
+        ],
+    }  # fmt: skip
+    folder = write_folder(tmp_path / "proxy", registry, config_for(registry))
+    with Proxy(folder) as proxy:
+        assert within(PROMISE_SECONDS, lambda: code(proxy.chat("large")) == "kimi")
+        for five, week in ((100, 0), (0, 100)):
+            used(five, week)
+            assert within(10, lambda: code(proxy.chat("large")) == "mid")
+            refused = proxy.chat("kimi")
+            assert (refused.status_code, code(refused)) == (429, "quota_exhausted")
+            assert f"the window {'5h' if five else 'weekly'} is used up: 100 % used" in refused.json()["error"]["message"]
+            assert 3500 < int(refused.headers["retry-after"]) <= 3600
+            used(20, 20)
+            assert within(10, lambda: code(proxy.chat("large")) == "kimi")
+
+
+def test_a_dead_server_is_left_alone_and_found_again(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """After three refused connections nobody tries it for a while; once it is back, one request finds out."""
+    registry = registry_for(ups)
+    folder = write_folder(tmp_path, registry, config_for(registry))
+    with Proxy(folder) as proxy:
+        ups["kimi"].refuse()
+        skipped = [proxy.chat("large").headers["x-registry-skipped"] for _ in range(6)]
+        assert skipped == ["kimi=model_unavailable"] * 6
+        assert "is not asked until" in proxy.log
+        ups["kimi"].ok()
+        assert within(40, lambda: code(proxy.chat("large")) == "kimi")
+
+
+@pytest.mark.pays
+def test_a_thousand_edits_while_fifty_clients_ask(ups: dict[str, Upstream], tmp_path: Path) -> None:
+    """No request fails and no half-read file shows while the registry is edited a thousand times; the last edit is in
+    force at the end."""
+    registry: dict[str, Any] = registry_for(ups)
+    folder = write_folder(tmp_path, registry, config_for(registry))
+    with Proxy(folder) as proxy, ThreadPoolExecutor(50) as pool:
+        assert code(proxy.chat("large")) == "kimi"
+        done = False
+
+        def ask(_: int) -> set[int]:
+            seen = set()
+            while not done:
+                seen.add(proxy.chat("large").status_code)
+            return seen
+
+        asking = [pool.submit(ask, n) for n in range(50)]
+        for turn in range(1000):
+            registry["routing"]["tiers"]["large"] = ["kimi", "mid"] if turn % 2 else ["mid", "kimi"]
+            registry["routing"]["tiers"]["turn"] = ["kimi" if turn % 2 else "mid"]
+            write(folder, registry)
+        assert within(30, lambda: code(proxy.chat("turn")) == "kimi" and code(proxy.chat("large")) == "kimi")
+        done = True
+        assert set().union(*(one.result() for one in asking)) == {200}
+        assert "is not in force" not in proxy.log
