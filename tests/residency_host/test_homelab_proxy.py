@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from ollama_sim.homelab import TEI_MB, House, small_house
+from ollama_sim.homelab import QWEN, TEI_MB, House, small_house
 
-from tests.host.proxy import Proxy
+from litellm_registry_hook.edges.store.place import open_state
+from tests.host.proxy import PLAIN, Proxy
 from tests.residency_host.house_kit import (
     PATIENCE_S,
     answer,
     body,
     embed,
     emptied,
+    gathering,
     headers,
     message,
     noticed,
@@ -236,3 +240,62 @@ def test_a_never_evict_model_that_was_unloaded_comes_back(calm: Home) -> None:
     for line in (f"{where} is not loaded; it is loaded as soon as it fits", f"{where} is loaded again"):
         assert within(lambda line=line: line in proxy.log), line
     assert answer(embed(proxy)) == (200, "bge-m3")
+
+
+@pytest.fixture
+def slow(empty: Home) -> Iterator[Home]:
+    """And a load of qwen:4b takes two seconds."""
+    empty[0].ollama.do(lambda sim: sim.put(replace(QWEN, load_s=2)))
+    yield empty
+    empty[0].ollama.do(lambda sim: sim.put(QWEN))
+
+
+def hanging(proxy: Proxy, model: str, extra: str = "") -> socket.socket:
+    """Send a chat request and return its connection, which the caller closes when it likes."""
+    text = json.dumps(body(model))
+    connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=30)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {PLAIN}\r\n{extra}"
+    lengths = f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+    connection.sendall((head + lengths + text).encode())
+    return connection
+
+
+def waiting(proxy: Proxy) -> list[Any]:
+    """Requests that stand in line for the card."""
+    state = open_state({}, proxy.env["LITELLM_REGISTRY_STATE"])
+    try:
+        return state.ledger.rows(f"gpu-wait:{socket.gethostname()}")
+    finally:
+        state.close()
+
+
+@pytest.mark.parametrize("others", [0, 2], ids=["alone", "with others"])
+def test_a_client_that_hangs_up_in_a_load_does_not_abort_it(slow: Home, others: int) -> None:
+    """The load that a gone client's request began ends well, for those who joined it and those who come after."""
+    house, proxy = slow
+    before = house.ollama.look(lambda sim: len(sim.loads))
+    first = hanging(proxy, "second-chat")
+    house.ollama.wait(lambda sim: len(sim.loads) == before + 1, PATIENCE_S)
+    with gathering([proxy], ["second-chat"] * others) as joined:
+        first.close()
+        answers = [answer(future.result()) for future in joined]
+    house.ollama.wait(lambda sim: sim.loads[-1].ok is not None)
+    assert answers == [(200, "second-chat")] * others
+    assert answer(proxy.chat("second-chat")) == (200, "second-chat")
+    assert loads_since(house, before) == ["qwen:4b"]
+
+
+def test_a_request_whose_client_has_gone_starts_no_load(empty: Home) -> None:
+    """A request that waited for room leaves the line when its client hangs up: nothing is unloaded or loaded for it."""
+    house, proxy = empty
+    assert answer(proxy.chat("small")) == (200, "local-small")
+    before = house.ollama.look(lambda sim: len(sim.events))
+    with house.ollama.held("gemma3:4b"), streaming(proxy, "small"):
+        with hanging(proxy, "second-chat", "x-registry-wait: 30\r\n"):
+            assert len(within(lambda: waiting(proxy))) == 1
+        assert within(lambda: waiting(proxy) == [], 20)
+    noticed(house)
+    assert answer(proxy.chat("small")) == (200, "local-small")
+    kinds = house.ollama.look(lambda sim: [one.kind for one in sim.events[before:]])
+    assert set(kinds) == {"use", "finish"}
+    assert answer(proxy.chat("second-chat")) == (200, "second-chat")
