@@ -85,11 +85,11 @@ class Prober:
         registry = self._registry()
         if registry is not self._seen:
             self._follow(registry)
-        while not self._answers.empty():
-            self._take_in(registry, *self._answers.get())
+        self._take_all(registry)
         now = self.board.clock()
         for work in self.works.values():
             self._mind(registry, work, now)
+        self._take_all(registry)
 
     def _follow(self, registry: Registry) -> None:
         before, self.works = self.works, {}
@@ -150,6 +150,10 @@ class Prober:
             answer = Answer(error=f"{type(error).__name__}: {error}")
         self._answers.put((probe, now, answer))
         self._wake()
+
+    def _take_all(self, registry: Registry) -> None:
+        while not self._answers.empty():
+            self._take_in(registry, *self._answers.get())
 
     def _take_in(self, registry: Registry, probe: Probe, asked_at: float, answer: Answer) -> None:
         work = self.works.get(probe.key)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +15,7 @@ from strategies import model_entry, registry_of
 
 from litellm_registry_hook.core.availability.facts import Facts, Reading
 from litellm_registry_hook.core.availability.probes import Answer, Probe
+from litellm_registry_hook.core.gpu.ports import Ledger, Row
 from litellm_registry_hook.core.plan import Running
 from litellm_registry_hook.core.registry import Model, Registry
 from litellm_registry_hook.edges.store.database import Database
@@ -127,26 +129,61 @@ class Clock:
         return self.now
 
 
-class FrailLedger(SqliteLedger):
-    """A real ledger that can be told to be gone."""
+class MemoryLedger:
+    """The Ledger port in memory, on a clock of its own choice; can be told to be gone."""
 
-    gone = False
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.gone = False
+        self.kept: dict[tuple[str, str], Row] = {}
+        self.seq = 0
 
-    def take(self, *args: Any, **kwargs: Any) -> bool:
-        self._there()
-        return super().take(*args, **kwargs)
+    def take(
+        self,
+        kind: str,
+        key: str,
+        owner: str,
+        ttl_s: float,
+        *,
+        data: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> bool:
+        """See Ledger."""
+        self._tidy()
+        assert limit is None
+        row = self.kept.get((kind, key))
+        if row is not None and row.owner != owner:
+            return False
+        self.seq += 1
+        kept = json.loads(json.dumps(dict(data))) if data is not None else row.data if row is not None else {}
+        seq = row.seq if row is not None else self.seq
+        self.kept[kind, key] = Row(kind, key, owner, kept, seq, self.clock() + ttl_s)
+        return True
 
-    def rows(self, *kinds: str) -> Any:
-        self._there()
-        return super().rows(*kinds)
+    def renew(self, kind: str, key: str, owner: str, ttl_s: float) -> bool:
+        """See Ledger."""
+        raise NotImplementedError
 
-    def drop(self, *args: Any) -> None:
-        self._there()
-        super().drop(*args)
+    def drop(self, kind: str, key: str, owner: str) -> None:
+        """See Ledger."""
+        self._tidy()
+        if (kind, key) in self.kept and self.kept[kind, key].owner == owner:
+            del self.kept[kind, key]
 
-    def _there(self) -> None:
+    def rows(self, *kinds: str) -> list[Row]:
+        """See Ledger."""
+        self._tidy()
+        return [row for row in self.kept.values() if row.kind in kinds]
+
+    def now(self) -> float:
+        """See Ledger."""
+        return self.clock()
+
+    def _tidy(self) -> None:
         if self.gone:
             raise StateError("the state is gone")
+        for name in [name for name, row in self.kept.items() if row.until <= self.clock()]:
+            del self.kept[name]
 
 
 class Fleet:
@@ -158,13 +195,17 @@ class Fleet:
 
     """
 
-    def __init__(self, registry: Registry, folder: Path | None, workers: int = 3, **more: Any) -> None:
+    def __init__(self, registry: Registry, ledger: str = "memory", workers: int = 3, **more: Any) -> None:
+        """Start none of them yet; `ledger` is memory, none, or the path of a state file."""
         self.clock = Clock()
         self.registry = registry
         self.answers: dict[str, Any] = {}
         self.asked: list[tuple[str, str, float]] = []
         self.hanging: dict[str, list[Callable[[], None]]] = {}
-        self.ledger = FrailLedger(Database(folder / "state.sqlite"), self.clock) if folder is not None else None
+        self.memory = MemoryLedger(self.clock)
+        self.ledger: Ledger | None = self.memory
+        if ledger != "memory":
+            self.ledger = SqliteLedger(Database(Path(ledger)), self.clock) if ledger != "none" else None
         self.more = more
         self.workers: dict[str, Watch] = {}
         for n in range(workers):

@@ -21,13 +21,15 @@ def ask_file(path: str) -> Answer:
     except (OSError, ValueError, RuntimeError) as error:
         return Answer(error=_why(path, error))
     try:
-        with os.fdopen(number, "rb") as file:
-            about = os.fstat(number)
-            if not stat.S_ISREG(about.st_mode):
-                return Answer(error=f"{path} is no regular file")
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            return Answer(error=f"{path} is no regular file")
+        with os.fdopen(number, "rb", closefd=False) as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
         return Answer(error=_why(path, error))
+    finally:
+        os.close(number)
     if len(data) > LARGEST:
         return Answer(error=f"{path} is larger than {LARGEST // 2**20} MB")
     return Answer(data.decode("utf-8-sig", errors="replace"), read_at=about.st_mtime)
