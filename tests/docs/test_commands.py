@@ -40,6 +40,8 @@ FOLLOWED = {
     "docs/keys.md": "tests/keys/test_docs_keys.py",
     "docs/opt-in.md": "tests/opt_in/test_docs_opt_in.py",
     "docs/batches.md": "tests/host/test_docs_batches.py",
+    "docs/gpu.md": "tests/gpu_cli/test_docs_gpu.py",
+    "docs/available.md": "tests/host/test_available.py",
 }
 # (page, first line of the block): the test that runs it.
 COVERED = {

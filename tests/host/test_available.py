@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -11,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.host.proxy import Proxy, write_folder
+from tests.host.proxy import ADMIN, ROOT, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.host.test_live import PROMISE_SECONDS, code, within, write
 from tests.upstreams import Upstream
@@ -45,6 +48,23 @@ def test_a_quota_answer_closes_the_model_until_its_reset(ups: dict[str, Upstream
         assert 0 < int(named.headers["retry-after"]) <= 30 - int(time.monotonic() - began) + 1
         assert "answered 403" in named.json()["error"]["message"]
         assert within(60, lambda: code(proxy.chat("large")) == "kimi")
+
+
+def test_an_admin_opens_a_closed_model_as_the_page_says(ups: dict[str, Upstream], proxy: Proxy) -> None:
+    """The command of docs/available.md opens kimi at once; without it the model stays closed for its hour."""
+    text = (ROOT / "docs/available.md").read_text()
+    [command] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    [shown] = re.findall(r"```\n(\{.*?)\n```", text)
+    ups["kimi"].fail(429, KIMI_403, headers={"Retry-After": "3600"}, times=1)
+    assert [code(proxy.chat("large")) for _ in range(3)] == ["mid", "mid", "mid"]
+    env = {**os.environ, "LITELLM_MASTER_KEY": ADMIN}
+    command = command.replace("http://127.0.0.1:4000", proxy.url)
+    opened = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert (opened.stdout, code(proxy.chat("large"))) == (shown, "kimi")
+    denied = proxy.post("/registry/reopen")
+    assert (denied.status_code, denied.json()["error"]["code"]) == (403, "admin_only")
+    unknown = proxy.post("/registry/reopen?model=kimmi", key=ADMIN)
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "unknown_model")
 
 
 def test_windows_of_a_probe_close_and_open_a_model(ups: dict[str, Upstream], tmp_path: Path) -> None:
