@@ -266,6 +266,7 @@ def test_a_trial_that_never_ends_is_followed_by_another(fleet: Fleet) -> None:
     model, tried = fleet.registry.by_id["sub"], []
     fleet.run(2)
     fleet["w1"].failed("sub@0", model, Failure(429))
+    fleet.run(1)
     for _ in range(600):
         fleet.run(0.5)
         for name, watch in fleet.workers.items():
