@@ -22,6 +22,8 @@ from litellm_registry_hook.residency.view import FOREVER, MARGIN_S, View
 
 log = logging.getLogger("litellm_registry_hook")
 LOOK_EVERY_S: Final = 1.0
+# Ollama itself waits no longer than this until the memory of a runner that has left is back.
+RETURN_S: Final = 5.0
 
 
 class Starter(Protocol):
@@ -75,13 +77,15 @@ class Board:
         self.counts: dict[str, int] = {}
         self.twins: dict[Slot, tuple[Slot, ...]] = {}
         self._machines: dict[str, str] = {}
+        self._departed: dict[str, float] = {}
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
     def look(self, bases: Sequence[str] | None = None) -> None:
         """Read the machines anew and tell the requests who is resident."""
-        self.snapshot = self.eyes.look(bases)
+        before, self.snapshot = self.snapshot, self.eyes.look(bases)
         now = self.clock()
+        self._note_departures(before, now)
         registry, wants = self.registry(), self.wants()
         found: dict[Use, float] = {}
         for use, want in {**self._loaded(), **wants}.items():
@@ -93,6 +97,16 @@ class Board:
         self.view.resident = found
         self.view.read_at = self.snapshot.at
         self._find_twins()
+
+    def _note_departures(self, before: Snapshot, now: float) -> None:
+        for base, server in before.servers.items():
+            after = self.snapshot.servers.get(base)
+            if after is not None and {one.name for one in server.loaded} - {one.name for one in after.loaded}:
+                self._departed[self.machine(Slot(base, ""))] = now
+
+    def is_returning(self, machine: str) -> bool:
+        """Say whether memory may be on its way back: a runner of this machine has left a moment ago."""
+        return self.clock() - self._departed.get(machine, -RETURN_S) < RETURN_S
 
     def _find_twins(self) -> None:
         """Find names that share a runner: what is done to one is done to all of them."""

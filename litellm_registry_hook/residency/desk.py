@@ -14,21 +14,19 @@ from typing import Final
 
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.verdict import Admit, Join, No, Open, Resident, Swap, Verdict, Want
-from litellm_registry_hook.residency.board import LOOK_EVERY_S, Board, Starter
+from litellm_registry_hook.residency.board import LOOK_EVERY_S, RETURN_S, Board, Starter
 from litellm_registry_hook.residency.fences import Fences
 from litellm_registry_hook.residency.loads import FAILED_S, Loads
 from litellm_registry_hook.residency.queueing import Line
 from litellm_registry_hook.residency.records import LIFE_S, WORKER, worker_data
 from litellm_registry_hook.residency.swap import Swaps
-from litellm_registry_hook.residency.ticket import Granted, Ticket
+from litellm_registry_hook.residency.ticket import TURN_S, Granted, Ticket
 
 log = logging.getLogger("litellm_registry_hook")
 BEAT_S: Final = 0.25
 TELL_S: Final = 1.0
 RETRY_S: Final = 0.5
 LOCK_RETRY_S: Final = 0.05
-# How long a request that does not wait for room waits for its turn at the machine.
-TURN_S: Final = 2.0
 ESTIMATE_S: Final = 10.0
 IDLE_S: Final = 1.0
 
@@ -164,8 +162,8 @@ class Desk:
             answer = self._ask(want, ticket, turn)
             if answer is None:
                 # Not our turn yet; a request that does not wait for room does not wait long for that either.
-                if now - ticket.came < TURN_S or ticket.wait_until is not None:
-                    ticket.tried_at = now + LOCK_RETRY_S
+                if now - ticket.came < ticket.patience_s or ticket.wait_until is not None:
+                    ticket.tried_at = now + (LOCK_RETRY_S if ticket.patience_s == TURN_S else RETRY_S)
                     return
                 answer = No("gpu_no_headroom", f"{_name(want)}: another load is being prepared on its machine", 2.0)
             if isinstance(answer, (Resident, Open)):
@@ -200,6 +198,10 @@ class Desk:
             return None
         verdict = board.decide(want, may_swap=self.line.may_swap(ticket, machine))
         if isinstance(verdict, Admit):
+            if not verdict.measured and board.is_returning(machine):
+                # Ollama still sees the memory of a runner that has just left as taken, and would make room itself.
+                ticket.patience_s = RETURN_S + TURN_S
+                return None
             if not self.loads.book(want, verdict.mb, verdict.gpu):
                 return None
             self.loads.start(want.slot, verdict.reason)
@@ -240,7 +242,8 @@ class Desk:
     def refuse(self, ticket: Ticket, nos: tuple[No, ...]) -> None:
         """Send a ticket away."""
         self._close(ticket)
-        self.board.count("refused")
+        if ticket.purpose == "request":
+            self.board.count("refused")
         ticket.answer(nos)
 
     def _close(self, ticket: Ticket) -> None:

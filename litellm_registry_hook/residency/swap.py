@@ -146,7 +146,9 @@ class Swaps:
         here = [one for one in swap.victims if self.board.in_ps(one)]
         verdict = self.board.decide(swap.want, may_swap=True, without=slot) if not here else None
         if isinstance(verdict, Admit):
-            self._admit(swap, verdict)
+            # By declared sizes the memory counts as free at once, while Ollama still sees it taken and would make room.
+            if verdict.measured or not self.board.is_returning(swap.machine):
+                self._admit(swap, verdict)
             return
         late = now - swap.since >= RECOVERY_S
         if isinstance(verdict, Swap) and late and swap.rounds < MAX_ROUNDS:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.verdict import No, Want
 
 _numbers = itertools.count(1)
+# How long a request that does not wait for room waits for its turn at the machine.
+TURN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Ticket:
         purpose: `request`; `keep`: the never-evict set is being restored.
         joined: the load it waits for. queued: whether it stands in the queue of its machine.
         cancelled: its request has gone.
+        patience_s: seconds from its coming that it waits for its turn where it does not wait for room.
 
     """
 
@@ -54,6 +57,7 @@ class Ticket:
     joined: Slot | None = None
     queued: bool = False
     cancelled: bool = False
+    patience_s: float = TURN_S
     tried_at: float = -1.0
     nos: tuple[No, ...] = ()
     number: int = field(default_factory=lambda: next(_numbers))

@@ -221,14 +221,15 @@ class _Question:
         name = refusals.name_of(self.want)
         numbers = case.judge(base)
         if numbers.rule is None and not first:
-            return Admit(case.needed_mb, _booked_on(case), describe.fits(name, case, numbers))
+            return Admit(case.needed_mb, _booked_on(case), describe.fits(name, case, numbers), case.room.mode == "nvml")
         chosen = victims(case, base) if numbers.rule is not None else ()
         if chosen is not None:
             return self._swap((*first, *chosen), case, numbers, what)
         if self._may_spill(case, numbers):
             some = max(0.0, min(case.needed_mb, numbers.available_mb))
             why = describe.broken_rule(name, case, numbers)
-            return Admit(some, _booked_on(case), f"{why}; the rest goes to the CPU, partial_offload allows it")
+            why = f"{why}; the rest goes to the CPU, partial_offload allows it"
+            return Admit(some, _booked_on(case), why, case.room.mode == "nvml")
         return refusals.no_fit(name, case, base, numbers)
 
     def _swap(self, out: tuple[Runner, ...], case: Case, numbers: Numbers, what: str) -> Swap | No:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from litellm_registry_hook.core.gpu.facts import Claim, Slot
@@ -71,12 +71,14 @@ class Admit:
     Attributes:
         mb: memory to book. gpu: where it goes, UUID or index; empty where that is Ollama's choice.
         reason: the numbers, for the log.
+        measured: whether the free memory was read; else memory on its way back counts as free already.
 
     """
 
     mb: float
     gpu: str
     reason: str
+    measured: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
