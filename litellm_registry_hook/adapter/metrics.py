@@ -1,7 +1,8 @@
 """Numbers of GPU residency for LiteLLM's own /metrics: fed from the desk's thread once a second, off the request path.
 
 They stand in prometheus_client's default registry, which LiteLLM shows where `litellm_settings.callbacks` has
-`prometheus`. With PROMETHEUS_MULTIPROC_DIR counters are added up over the workers and of gauges the largest counts.
+`prometheus`. With PROMETHEUS_MULTIPROC_DIR counters are added up over the workers, and of a gauge the largest counts,
+of `state_ok` the smallest.
 Where prometheus_client is not installed there are none.
 """
 
@@ -27,15 +28,16 @@ COUNTERS: Final = {
     "failed_loads": ("failed_loads_total", "Loads that the server refused or did not finish."),
     "pinned_again": ("pinned_again_total", "Never-evict models that had lost their pin."),
 }
-# Name: labels, help.
-GAUGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "never_evict_missing": ((), "Never-evict models that are not loaded now."),
+# Name: labels, which worker counts, help.
+GAUGES: Final[dict[str, tuple[tuple[str, ...], str, str]]] = {
+    "never_evict_missing": ((), "livemax", "Never-evict models that are not loaded now."),
     "vram_disagreement_percent": (
         ("model", "api_base"),
+        "livemax",
         "By how much more than its vram_mb a loaded model takes; the last one known.",
     ),
-    "free_mb": (("gpu",), "Free memory of a GPU in MB; NaN while it is not known."),
-    "state_ok": ((), "1 while the state can be used; without it nothing is loaded."),
+    "free_mb": (("gpu",), "livemax", "Free memory of a GPU in MB; NaN while it is not known."),
+    "state_ok": ((), "livemin", "1 while the state can be used; without it nothing is loaded."),
 }
 
 
@@ -45,8 +47,8 @@ class GpuMetrics:
     def __init__(self, prometheus: Any) -> None:
         self._counters = {name: prometheus.Counter(PREFIX + metric, text) for name, (metric, text) in COUNTERS.items()}
         self._gauges = {
-            name: prometheus.Gauge(PREFIX + name, text, labels, multiprocess_mode="livemax")
-            for name, (labels, text) in GAUGES.items()
+            name: prometheus.Gauge(PREFIX + name, text, labels, multiprocess_mode=mode)
+            for name, (labels, mode, text) in GAUGES.items()
         }
         self._told: dict[str, int] = {}
         self._gpus: set[str] = set()

@@ -234,7 +234,7 @@ class Calibration:
                 raise NotMeasuredError(f"only {part} went onto the GPU, so it says nothing")
             return self._result(home, "loaded", entry, risen)
         finally:
-            self._unload(home, want, before)
+            self._unload(home, want, before, loaded=bool(said))
 
     def _settled(self, home: Home, want: Want) -> Loaded:
         """Return what /api/ps says once neither it nor the GPU's memory moves any more."""
@@ -256,8 +256,10 @@ class Calibration:
             raise NotMeasuredError("the server took the load, but /api/ps does not show it")
         return entry
 
-    def _unload(self, home: Home, want: Want, before: float | None) -> None:
+    def _unload(self, home: Home, want: Want, before: float | None, *, loaded: bool) -> None:
         """Unload what was loaded for the measurement, and wait until its memory is back."""
+        if not loaded:
+            return  # Interrupted: with this process its connection goes, and with that the load.
         self.say(f"unloading {name_of(home)}")
         said: list[str | None] = []
         self.aside.desk.swaps.starter.unload(want, said.append)

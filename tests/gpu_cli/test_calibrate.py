@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gpu_cli_kit import SCRIPT, Home
-from ollama_sim.homelab import BGE, GEMMA, QUICK, House, small_card
+from ollama_sim.homelab import BGE, GEMMA, QUICK, House, small_card, small_house
 from ollama_sim.loop import LoopThread
 from ollama_sim.nvml_file import NvmlFile
 from ollama_sim.scheduler import Sim
@@ -225,3 +226,21 @@ def test_two_runs_take_turns(home: Home) -> None:
     assert [run.returncode for run in runs] == [0, 0], said
     assert home.loaded() == []
     assert home.house.ollama.look(lambda sim: sim.evictions) == []
+
+
+def test_an_interrupt_takes_everything_back(tmp_path: Path, nvml_library: Path) -> None:
+    """Ctrl-C during a load ends the load, and no lock, booking or fence keeps a proxy from its models."""
+    with small_house(tmp_path, replace(QUICK, load_s=8.0)) as house:
+        home = Home(tmp_path, house, nvml_library)
+        process = subprocess.Popen(
+            [SCRIPT, "calibrate", "small", "--yes"],
+            cwd=home.folder, env=home.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        house.ollama.wait(lambda sim: sim.said("loading") or sim.used_mb() > 1900)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+
+        assert (process.returncode, out, err.strip()) == (130, "", "")
+        house.ollama.wait(lambda sim: sim.used_mb() == 1800)
+        assert home.loaded() == []
+        assert SqliteState(home.folder / "state.sqlite").ledger.rows(LOCK, CLAIM, FENCE, WORKER) == []

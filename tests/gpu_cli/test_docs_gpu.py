@@ -22,7 +22,9 @@ def test_the_commands_of_the_page(home: Home) -> None:
     """The never-evict set is loaded, the chat model would fit, and nothing is measured on a GPU that is in use unasked."""
     blocks = re.findall(r"```sh\n(.*?)\n```", PAGE.read_text(), re.DOTALL)
     assert blocks == list(COMMANDS)
-    home.file.write_text(home.file.read_text().replace("id: small\n", "id: local-small\n").replace("[small,", "[local-small,"))
+    home.file.write_text(
+        home.file.read_text().replace("id: small\n", "id: local-small\n").replace("[small,", "[local-small,")
+    )
     path = f"{Path(SCRIPT).parent}{os.pathsep}{home.environ['PATH']}"
     seen = {}
     for block in blocks:
