@@ -180,17 +180,31 @@ def check(desk: Desk, text: str, models: tuple[str, ...] = (), *, foreign: bool 
     """
     registry, now = load_registry(desk.registry_file), desk.now()
     check_models(registry, models, foreign=foreign)
-    key = desk.stores.one(text, now) or _by_grant(registry, text.strip())
-    embedded = {one.token: one for one in desk.stores.embedded()}
-    mine = embedded.get(key.token)
+    key, caller = caller_named(desk, registry, text, now)
     asked = models or tuple(model.id for model in registry.models if model.metered)
-    if mine is not None and not mine.live(now):
+    if caller is None:
         return Answer(key, opted_in=False, models=dict.fromkeys(asked, False), reason="the key is revoked or expired")
+    covered = {model: grant_for(registry, caller, model, now) is not None for model in asked}
+    yes = (all if models else any)(covered.values())
+    return Answer(key, yes, covered, "" if yes else _why_not(registry, key, now))
+
+
+def caller_named(desk: Desk, registry: Registry, text: str, now: datetime) -> tuple[KeyRef, Caller | None]:
+    """Return the key that a text means, and who the gates would see with it; None for a key that has ended.
+
+    Raises:
+        StateError; OptInError: bad_key, ambiguous_key, or a proxy was named and does not answer.
+
+    """
+    key = desk.stores.one(text, now) or _by_grant(registry, text.strip())
+    mine = {one.token: one for one in desk.stores.embedded()}.get(key.token)
+    if mine is not None and not mine.live(now):
+        return key, None
     permission = None
     if desk.api is not None and key.token and mine is None:
         row = _quiet_row(desk, key.token)
         permission = read_permission(row.get(PERMISSION)) if row is not None else None
-    caller = Caller(
+    return key, Caller(
         "embedded" if mine is not None else "virtual_key",
         # A free alias has no token; any will do, for only the alias can match.
         key.token or "0" * 64,
@@ -198,9 +212,6 @@ def check(desk: Desk, text: str, models: tuple[str, ...] = (), *, foreign: bool 
         permission,
         _revoked(desk).get(key.token, frozenset()),
     )
-    covered = {model: grant_for(registry, caller, model, now) is not None for model in asked}
-    yes = (all if models else any)(covered.values())
-    return Answer(key, yes, covered, "" if yes else _why_not(registry, key, now))
 
 
 def _by_grant(registry: Registry, alias: str) -> KeyRef:
