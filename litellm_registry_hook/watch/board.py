@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from litellm_registry_hook.core.availability.facts import Circuit, Closure, Facts, Health, Reading
@@ -48,6 +48,7 @@ class Board:
         facts: what is known now; replaced as a whole.
         leases: live rows of probe leases, by key. plans: rows that say when a probe is asked again, by key.
         state_ok: whether the ledger could be used at the last sync.
+        known: the models of the registry in force: a state may be shared by hosts whose registries differ.
 
     """
 
@@ -56,6 +57,7 @@ class Board:
         self.leases: dict[str, Row] = {}
         self.plans: dict[str, Row] = {}
         self.state_ok = ledger is not None
+        self.known: frozenset[str] | None = None
         self.ledger = ledger
         self.worker = worker
         self.clock = clock
@@ -134,20 +136,6 @@ class Board:
                     del self._unsaved[name]
             self._publish()
 
-    def keep_only(self, models: Iterable[str]) -> None:
-        """Forget readings of models that are not in the registry any more."""
-        known = set(models)
-        with self.lock:
-            gone = [
-                name
-                for name, value in self._all().items()
-                if isinstance(value, (Reading, Health)) and value.model not in known
-            ]
-            for name in gone:
-                self._change(name, None)
-            if gone:
-                self._publish()
-
     def _change(self, name: Name, value: Value | None) -> None:
         self._number += 1
         self._unsaved[name] = (self._number, value)
@@ -218,6 +206,8 @@ class Board:
         circuits: dict[str, Circuit] = {}
         now = self.clock()
         for value in self._all().values():
+            if isinstance(value, (Reading, Health)) and self.known is not None and value.model not in self.known:
+                continue
             if isinstance(value, Reading):
                 readings.setdefault(value.model, {})[value.window] = value
             elif isinstance(value, Health):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from litellm_registry_hook.core.availability import judge as _judge
-from litellm_registry_hook.core.availability.facts import Circuit, Closure, Facts
+from litellm_registry_hook.core.availability.facts import Circuit, Facts, Reading
 from litellm_registry_hook.core.availability.judge import Target
 from litellm_registry_hook.core.availability.learn import (
     after_failure,
@@ -33,7 +33,7 @@ from litellm_registry_hook.core.registry import Model, Registry
 from litellm_registry_hook.edges.probes.ask import ask as _ask
 from litellm_registry_hook.watch.board import Board
 from litellm_registry_hook.watch.prober import Prober, Start
-from litellm_registry_hook.watch.rows import CIRCUIT, CLOSURE, Name
+from litellm_registry_hook.watch.rows import CIRCUIT, CLOSURE, Name, name_of
 
 log = logging.getLogger("litellm_registry_hook")
 PERIOD_S: Final = 0.5
@@ -49,7 +49,7 @@ class Seen:
         used_pct: by window, the last good values; of a server's health empty. state: up, gone, unknown; else empty.
         read_at: when the oldest of them was read, None for never. age_s: seconds since then.
         next_in_s: seconds until it is asked again, None where this worker does not know.
-        error: why the last try failed; empty where it did not.
+        error: why the last try failed, with its detail; empty where it did not.
         here: whether this worker asks it.
 
     """
@@ -132,14 +132,15 @@ class Watch:
         skip = _judge.judge(registry, model, facts, now) or _judge.judge_target(registry, model, target, facts, now)
         if skip is not None or not (facts.closures or facts.circuits):
             return skip
-        for what in (facts.closures.get(model.id), facts.closures.get(target.id), facts.circuits.get(target.id)):
-            if what is None or not trial_due(what, now):
-                continue
-            key = what.key if isinstance(what, Closure) else what.deployment
-            if not self.board.permitted(key) or not self.board.swap(what, tried(what, now)):
-                return Skip(model.id, "model_unavailable", "another request finds out whether it works again", 1.0)
-            self._awake.set()
-        return None
+        known = (facts.closures.get(model.id), facts.closures.get(target.id), facts.circuits.get(target.id))
+        due = [what for what in known if what is not None and trial_due(what, now)]
+        if not due:
+            return None
+        self._awake.set()
+        mine = all(self.board.permitted(name_of(what)[1]) for what in due)
+        if mine and all(self.board.swap(what, tried(what, now)) for what in due):
+            return None
+        return Skip(model.id, "model_unavailable", "another request finds out whether it works again", 1.0)
 
     def succeeded(self, deployment: str, model: Model, began: float | None = None) -> None:
         """Learn that an attempt was answered.
@@ -284,7 +285,7 @@ class Watch:
         plan = self.board.plans.get(key)
         here = self.board.ledger is None or not self.board.state_ok or now < work.held_until
         next_at = work.next_at if here else plan.data.get("next_at") if plan is not None else None
-        error = next((one.error for one in readings if one.error), health.error if health is not None else "")
+        error = next((_told(one) for one in readings if one.error), health.error if health is not None else "")
         return Seen(
             key=key,
             model=probe.model,
@@ -298,3 +299,7 @@ class Watch:
             error=error,
             here=here,
         )
+
+
+def _told(reading: Reading) -> str:
+    return f"{reading.error}: {reading.detail}" if reading.detail else reading.error

@@ -100,7 +100,7 @@ class Prober:
             elif work.probe != probe:
                 work = Clockwork(probe, asked_at=work.asked_at, held_until=work.held_until)
             self.works[key] = work
-        self.board.keep_only(model.id for model in registry.models)
+        self.board.known = frozenset(model.id for model in registry.models)
         self._seen = registry
 
     def _mind(self, registry: Registry, work: Clockwork, now: float) -> None:
@@ -147,7 +147,7 @@ class Prober:
         try:
             answer = self._ask(probe)
         except Exception as error:  # noqa: BLE001  whatever a probe does, it harms nobody
-            answer = Answer(error=f"{type(error).__name__}: {error}")
+            answer = Answer(error=type(error).__name__, detail=str(error))
         self._answers.put((probe, now, answer))
         self._wake()
 
@@ -180,7 +180,9 @@ class Prober:
         if work.probe.kind == "health":
             self.board.put(Health(work.probe.model, work.probe.api_base, "unknown", now, answer.error))
         else:
-            self._store(registry, work.probe, failed(registry.by_id[work.probe.model], answer.error, now))
+            self._store(
+                registry, work.probe, failed(registry.by_id[work.probe.model], answer.error, now, answer.detail)
+            )
         self._plan(work, now, failed_now=True, answer=answer)
 
     def _store(self, registry: Registry, probe: Probe, found: tuple[Reading, ...]) -> None:

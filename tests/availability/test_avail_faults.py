@@ -47,8 +47,8 @@ SAME: dict[str, tuple[str | None, str]] = {
     "fine": (None, ""),
     "full": ("quota_exhausted", ""),
     "slow": (None, ""),
-    "empty": (None, "the probe printed nothing"),
-    "not JSON": (None, "not JSON: <html>Sign in</html>"),
+    "empty": (None, "its answer is empty"),
+    "not JSON": (None, "its answer is not JSON"),
     "missing field": (None, "the answer has no `used`"),
     "string for number": ("quota_exhausted", ""),
     "word for number": (None, '`used` is "most", not a number'),
@@ -57,12 +57,12 @@ SAME: dict[str, tuple[str | None, str]] = {
 }
 COMMAND = {
     "hang": (None, "no answer within 0.4 s, killed"),
-    "exit 1": (None, "exit 1: no such account"),
-    "not there": (None, "/no/such/usage cannot be started: No such file or directory"),
+    "exit 1": (None, "exit 1"),
+    "not there": (None, "probe_command cannot be started: No such file or directory"),
 }
 FILE = {
-    "hang": (None, "{path} is no regular file"),
-    "not there": (None, "{path} cannot be read: No such file or directory"),
+    "hang": (None, "probe_file is no regular file"),
+    "not there": (None, "probe_file cannot be read: No such file or directory"),
     "stale file": (None, ""),
     "clock jump": (None, ""),
 }
@@ -70,7 +70,7 @@ URL = {
     "hang": (None, "no answer within 0.4 s"),
     "exit 1": (None, "it answered 500"),
     "429": (None, "it answered 429"),
-    "not there": (None, "ConnectError: [Errno 111] Connection refused"),
+    "not there": (None, "probe_url cannot be asked (ConnectError)"),
 }
 CASES = [
     *(("command", fault, *said) for fault, said in {**SAME, **COMMAND}.items()),
@@ -138,13 +138,12 @@ def test_every_fault_of_every_probe(
     registry, model = one(gated(windows=[{"name": "5h", "field": "used"}]))
     strict, _ = one(gated(windows=[{"name": "5h", "field": "used"}]), on_unknown={"quota": "skip"})
     asked = {"command": command, "file": file, "url": url}[kind](fault, tmp_path, stack)
-    error = error.format(path=tmp_path / "usage.json")
 
     answer = asked()
     now = time.time()
 
     if answer.error:
-        (found,) = failed(model, answer.error, now)
+        (found,) = failed(model, answer.error, now, answer.detail)
     else:
         (found,) = readings_of(model, answer.text, answer.read_at or now, now)
     assert found.error == error
@@ -156,6 +155,10 @@ def test_every_fault_of_every_probe(
     assert (careful.code if careful else None) == (code if known else "model_unavailable")
     if careful is not None and error:
         assert f"is not known: the probe failed ({error}); " in careful.reason
+        # Nothing of the machine is shown to clients.
+        assert str(tmp_path) not in careful.reason
+        assert "account" not in careful.reason
+        assert "html" not in careful.reason
     # With a good value of a minute ago, that is what holds.
     before = Reading("sub", "5h", 99.0, None, now - 60, now - 60)
     later = judge(strict, model, facts_of(merged(before, found)), now)

@@ -260,21 +260,21 @@ def test_a_model_is_unavailable_when_all_its_deployments_are() -> None:
     ("health", "use", "skip"),
     [
         (("up", 5, ""), None, None),
-        (("gone", 5, ""), *2 * ("its server is not there: {url} refused the connection 5 s ago; start it",)),
+        (("gone", 5, ""), *2 * ("the server of endpoints[0] is not there: its health_url refused the connection 5 s ago; start it",)),
         (
             ("unknown", 5, "did not say that it is up"),
             None,
-            "whether its server is up is not known: {url} did not say that it is up; routing.on_unknown.health is skip",
+            "whether the server of endpoints[0] is up is not known: its health_url did not say that it is up; routing.on_unknown.health is skip",
         ),
         (
             ("gone", 31, ""),
             None,
-            "whether its server is up is not known: {url} was last read 31 s ago; routing.on_unknown.health is skip",
+            "whether the server of endpoints[0] is up is not known: its health_url was last read 31 s ago; routing.on_unknown.health is skip",
         ),
         (
             None,
             None,
-            "whether its server is up is not known: {url} has not been read yet; routing.on_unknown.health is skip",
+            "whether the server of endpoints[0] is up is not known: its health_url has not been read yet; routing.on_unknown.health is skip",
         ),
     ],
 )
@@ -282,11 +282,11 @@ def test_an_on_demand_server(health: Any, use: str | None, skip: str | None) -> 
     """Gone is unavailable; what is not known follows routing.on_unknown.health."""
     for policy, reason in (("use", use), ("skip", skip)):
         registry, model = one(served("tei", 8080), on_unknown={"health": policy})
-        base, url = "http://127.0.0.1:8080", "http://127.0.0.1:8080/health"
+        base = "http://127.0.0.1:8080"
         known = {"tei": {base: Health("tei", base, health[0], NOON - health[1], health[2])}} if health else {}
         found = judge_target(registry, model, target(model), Facts(health=known), NOON)
 
-        assert found == (Skip("tei", "model_unavailable", reason.format(url=url)) if reason else None)
+        assert found == (Skip("tei", "model_unavailable", reason) if reason else None)
 
 
 def test_nothing_is_said_of_what_is_not_read() -> None:

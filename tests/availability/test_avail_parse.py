@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,10 +63,10 @@ def test_anything_else_is_an_error_and_not_a_value(value: Any, why: str) -> None
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "the probe printed nothing"),
-        (" \n", "the probe printed nothing"),
-        ("used: 5", "not JSON: used: 5"),
-        ("[" * 100_000, "not JSON: " + "[" * 59 + "…"),
+        ("", "its answer is empty"),
+        (" \n", "its answer is empty"),
+        ("used: 5", "its answer is not JSON"),
+        ("[" * 100_000, "its answer is not JSON"),
         ('{"used": NaN}', "`used` is nan, not a number"),
         ('{"used": Infinity}', "`used` is inf, not a number"),
         ('{"used": 1' + "0" * 400 + "}", "`used` is inf, not a number"),
@@ -76,8 +77,12 @@ def test_anything_else_is_an_error_and_not_a_value(value: Any, why: str) -> None
     ],
 )
 def test_an_answer_that_does_not_say_is_an_error(text: str, why: str) -> None:
-    """Nothing, no JSON, or JSON without the field: the reading says which."""
-    assert read(text) == Reading("sub", "w", None, None, 0.0, NOON, why)
+    """Nothing, no JSON, or JSON without the field: the reading says which; its detail is for operators."""
+    found = read(text)
+
+    assert replace(found, detail="") == Reading("sub", "w", None, None, 0.0, NOON, why)
+    short = text if len(text) <= 60 else text[:59] + "…"
+    assert found.detail == (short if why == "its answer is not JSON" else "")
 
 
 @pytest.mark.parametrize(
@@ -179,9 +184,9 @@ def test_a_failure_keeps_the_last_good_value() -> None:
     """The value and its moment stay, the error is that of the last try."""
     _, model = one(gated())
     good = Reading("sub", "5h", 40.0, NOON + 9, NOON, NOON)
-    (bad,) = failed(model, "exit 1", NOON + 60)
+    (bad,) = failed(model, "exit 1", NOON + 60, "no login")
 
-    assert merged(good, bad) == Reading("sub", "5h", 40.0, NOON + 9, NOON, NOON + 60, "exit 1")
+    assert merged(good, bad) == Reading("sub", "5h", 40.0, NOON + 9, NOON, NOON + 60, "exit 1", "", "no login")
     assert merged(None, bad) == bad
     assert merged(bad, good) == good
 

@@ -47,7 +47,7 @@ def test_what_there_is_to_read() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Reading("m", "w", 12.5, 1.75, 2.0, 3.0, "exit 1", "odd"),
+        Reading("m", "w", 12.5, 1.75, 2.0, 3.0, "exit 1", "odd", "no login"),
         Reading("m", "w"),
         Health("m", "http://a", "gone", 1.0, "x"),
         Closure("m", 1.0, 2.0, "answered 429", True, 1.5, True, 1.25),
@@ -140,7 +140,8 @@ def test_a_bug_in_a_probe_is_a_failed_reading() -> None:
     watch.start()
     try:
         reading = soon(lambda: watch.facts.readings.get("sub"))["5h"]
-        assert reading.error == "RuntimeError: a bug"
+        assert (reading.error, reading.detail) == ("RuntimeError", "a bug")
+        assert watch.seen()[0].error == "RuntimeError: a bug"
         assert watch.usable(model, (target(model),)) == ((target(model),), None)
     finally:
         watch.stop()

@@ -20,8 +20,9 @@ class Reading:
         used_pct: percent used, 0 to 100; of a budget percent of its limit. None: never read.
         resets_at: when the window starts anew, where the probe says so.
         read_at: when `used_pct` was read: for a file, when it was written.
-        tried_at: when it was last tried. error: why that failed; empty where it did not.
+        tried_at: when it was last tried. error: why that failed; empty where it did not. It is shown to clients.
         note: what was odd about the value, for people.
+        detail: more about the error, for operators only: paths, what a program printed.
 
     """
 
@@ -33,6 +34,7 @@ class Reading:
     tried_at: float = 0.0
     error: str = ""
     note: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

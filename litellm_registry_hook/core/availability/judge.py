@@ -221,20 +221,19 @@ def _may_try(key: str, what: Closure | Circuit, facts: Facts, now: float) -> boo
 
 
 def _health(registry: Registry, model: Model, target: Target, facts: Facts, now: float) -> Skip | None:
-    places = [place for place in model.places if place.health_url is not None]
-    place = next((one for one in places if one.api_base == target.api_base), None)
-    if place is None:
+    numbers = [n for n, place in enumerate(model.places) if place.health_url and place.api_base == target.api_base]
+    if not numbers:
         return None
-    found = facts.health.get(model.id, {}).get(place.api_base)
+    found = facts.health.get(model.id, {}).get(target.api_base)
     why = _health_unknown(found, now)
+    # The address itself is of no concern to clients.
+    server = f"the server of endpoints[{numbers[0]}]"
     if why is None and found is not None and found.state == "gone":
         ago = span(max(0.0, now - found.read_at))
-        reason = (
-            f"its server is not there: {place.health_url} {found.error or 'refused the connection'} {ago} ago; start it"
-        )
+        reason = f"{server} is not there: its health_url refused the connection {ago} ago; start it"
         return Skip(model.id, "model_unavailable", reason)
     if why is not None and registry.routing.on_unknown.health == "skip":
-        reason = f"whether its server is up is not known: {place.health_url} {why}; routing.on_unknown.health is skip"
+        reason = f"whether {server} is up is not known: its health_url {why}; routing.on_unknown.health is skip"
         return Skip(model.id, "model_unavailable", reason)
     return None
 

@@ -48,11 +48,11 @@ def readings_of(model: Model, text: str, read_at: float, tried_at: float) -> tup
     """
     names = windows_of(model)
     if not text.strip():
-        return tuple(_error(model, name, tried_at, "the probe printed nothing") for name in names)
+        return tuple(_error(model, name, tried_at, "its answer is empty") for name in names)
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
-        return tuple(_error(model, name, tried_at, f"not JSON: {_short(text)}") for name in names)
+        return tuple(_error(model, name, tried_at, "its answer is not JSON", _short(text)) for name in names)
     quota = model.quota or Quota()
     if model.lifecycle != "quota-gated":
         return tuple(_budget(model, quota, tree, read_at, tried_at) for _ in names)
@@ -71,20 +71,20 @@ def readings_of(model: Model, text: str, read_at: float, tried_at: float) -> tup
     return tuple(found)
 
 
-def failed(model: Model, why: str, tried_at: float) -> tuple[Reading, ...]:
+def failed(model: Model, why: str, tried_at: float, detail: str = "") -> tuple[Reading, ...]:
     """Return the readings of a probe that gave no answer."""
-    return tuple(_error(model, name, tried_at, why) for name in windows_of(model))
+    return tuple(_error(model, name, tried_at, why, detail) for name in windows_of(model))
 
 
 def merged(before: Reading | None, now: Reading) -> Reading:
     """Return a new reading; where it failed, the last good value with the new error."""
     if before is None or not now.error:
         return now
-    return replace(before, tried_at=now.tried_at, error=now.error)
+    return replace(before, tried_at=now.tried_at, error=now.error, detail=now.detail)
 
 
-def _error(model: Model, window: str, tried_at: float, why: str) -> Reading:
-    return Reading(model.id, window, None, None, 0.0, tried_at, why)
+def _error(model: Model, window: str, tried_at: float, why: str, detail: str = "") -> Reading:
+    return Reading(model.id, window, None, None, 0.0, tried_at, why, "", detail)
 
 
 def _budget(model: Model, quota: Quota, tree: Any, read_at: float, tried_at: float) -> Reading:

@@ -51,6 +51,7 @@ class Answer:
 
     Attributes:
         text: JSON; of a server's health up, gone or unknown. error: why there is none, a clause; empty where there is.
+        detail: more about the error, for operators only.
         read_at: the moment the text speaks of, where that is not the moment of asking.
         retry_after_s: seconds for which the address asks not to be asked.
 
@@ -58,6 +59,7 @@ class Answer:
 
     text: str = ""
     error: str = ""
+    detail: str = ""
     read_at: float | None = None
     retry_after_s: float | None = None
 

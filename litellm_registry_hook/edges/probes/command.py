@@ -52,7 +52,8 @@ def ask_command(command: str, names: Sequence[str], env: Mapping[str, str], *, t
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Answer(error=f"{words[0]} cannot be started: {getattr(error, 'strerror', None) or error}")
+        why = getattr(error, "strerror", None) or str(error)
+        return Answer(error=f"probe_command cannot be started: {why}", detail=words[0])
     secrets = [env[name] for name in names if len(env.get(name, "")) >= MIN_SECRET]
     try:
         out, err, problem = _watch(process, time.monotonic() + timeout_s)
@@ -68,7 +69,7 @@ def ask_command(command: str, names: Sequence[str], env: Mapping[str, str], *, t
         said = _hide(" ".join(err.decode(errors="replace").split()), secrets)
         said = said if len(said) <= SAID else said[: SAID - 1] + "…"
         how = f"exit {code}" if code > 0 else f"killed by signal {-code}"
-        return Answer(error=f"{how}: {said}" if said else how)
+        return Answer(error=how, detail=said)
     return Answer(_hide(out.decode(errors="replace"), secrets))
 
 

@@ -44,7 +44,9 @@ def ask_url(url: str, now: float, *, timeout_s: float = TIMEOUT_S) -> Answer:
     except httpx.TimeoutException:
         return Answer(error=f"no answer within {timeout_s:g} s")
     except Exception as error:  # noqa: BLE001  a refused connection, an address that httpx cannot read, a broken answer
-        return Answer(error=" ".join(f"{type(error).__name__}: {error}".split())[:160])
+        return Answer(
+            error=f"probe_url cannot be asked ({type(error).__name__})", detail=" ".join(str(error).split())[:160]
+        )
 
 
 def _read(response: httpx.Response, now: float, end: float, timeout_s: float) -> Answer:
