@@ -26,7 +26,7 @@ EXIT_NO = 1
 @click.option("--write", is_flag=True, help="Write the sizes into the registry; comments stay.")
 @common_options
 def calibrate(ids: tuple[str, ...], yes: bool, write: bool) -> int:
-    r"""Measure what Ollama models really take, and propose their vram_mb.
+    """Measure what Ollama models really take, and propose their vram_mb.
 
     Each model (all of the registry without ID) is loaded where the gate lets it, read with NVML and /api/ps, and
     unloaded again; one that is loaded already is only read. Meanwhile no proxy loads on that machine. A size that is
@@ -38,7 +38,7 @@ def calibrate(ids: tuple[str, ...], yes: bool, write: bool) -> int:
       litellm-registry calibrate --yes --write
 
     Exit codes: 0 all were measured, 1 one was not, or the GPU is in use, 2 error.
-    """
+    """  # noqa: D301  click takes the backspace for: keep these lines
     from litellm_registry_hook.cli.gpu_worker import aside_of  # noqa: PLC0415
     from litellm_registry_hook.residency.calibrate import homes_to_measure  # noqa: PLC0415
     from litellm_registry_hook.residency.sizes import with_guesses  # noqa: PLC0415

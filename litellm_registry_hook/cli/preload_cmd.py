@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--resident", multiple=True, metavar="ID", help="A model that is loaded; may be repeated.")
 @common_options
 def preload_check(model_id: str, headroom_mb: float | None, live: bool, resident: tuple[str, ...]) -> int:
-    r"""Say whether a model may be loaded: prints {"ok": …, "reason": …}.
+    """Say whether a model may be loaded: prints {"ok": …, "reason": …}.
 
     With --live the answer is that of the proxy's gate now: it reads the GPUs, the Ollama servers and the state, loads
     nothing, and prints the numbers too where they are known (needed_mb, free_mb, reserved_mb, promised_mb).
@@ -32,7 +32,7 @@ def preload_check(model_id: str, headroom_mb: float | None, live: bool, resident
       litellm-registry preload-check --id local-small --live
 
     Exit codes: 0 it may, 1 it may not, 2 error.
-    """
+    """  # noqa: D301  click takes the backspace for: keep these lines
     from litellm_registry_hook import wiring  # noqa: PLC0415
     from litellm_registry_hook.cli.run import EXIT_NO  # noqa: PLC0415
 

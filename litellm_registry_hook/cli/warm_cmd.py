@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @common_options
 def warm(timeout_s: float) -> int:
-    r"""Load the never-evict models now, the biggest first, and pin them.
+    """Load the never-evict models now, the biggest first, and pin them.
 
     It asks the same gate as the proxy and may run beside it: nothing is pushed out that must stay, nothing is loaded
     that does not fit. A proxy that runs does this by itself.
@@ -35,7 +35,7 @@ def warm(timeout_s: float) -> int:
       litellm-registry warm --timeout 120
 
     Exit codes: 0 all are loaded, 1 one is not (named, with the numbers), 2 error.
-    """
+    """  # noqa: D301  click takes the backspace for: keep these lines
     from litellm_registry_hook.cli.gpu_worker import aside_of  # noqa: PLC0415
     from litellm_registry_hook.cli.progress import Bar  # noqa: PLC0415
     from litellm_registry_hook.cli.run import EXIT_NO  # noqa: PLC0415

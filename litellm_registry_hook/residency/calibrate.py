@@ -82,16 +82,19 @@ class Measured:
 
     @property
     def proposed_mb(self) -> int | None:
-        """The vram_mb to write; None where it is right, or too little is known to lower it."""
+        """The vram_mb to write; None where it is right. Only NVML lowers it: Ollama's figure is not all of it."""
         lower = self.declared_mb is not None and self.real_mb < self.declared_mb
-        if self.real_mb == self.declared_mb or (self.how == "resident" and lower):
+        if self.real_mb == self.declared_mb or (lower and self.nvml_mb is None):
             return None
         return self.real_mb
 
 
 def homes_to_measure(aside: Aside, ids: Sequence[str]) -> list[Home]:
-    """Return the places of these models on Ollama servers, machine by machine; without ids all of them."""
-    homes = [home for home in gpu_homes(aside.in_force().resolved) if home.model.on_ollama]
+    """Return the places of these models on Ollama servers, machine by machine; without ids all of them.
+
+    What its own options keep on the CPU is left out.
+    """
+    homes = [home for home in gpu_homes(aside.in_force().resolved) if home.model.on_ollama and not on_cpu(home.model)]
     chosen = [home for home in homes if not ids or home.model.id in ids]
     return sorted(chosen, key=lambda home: aside.board.machine(want_of(aside, home).slot))
 
@@ -150,6 +153,7 @@ class Calibration:
             raise NotMeasuredError(f"Ollama at {home.api_base}: {why}")
         entry = self.entry(home)
         if entry is not None:
+            _whole(entry)
             return self._result(home, "resident", entry, None)
         self._may(want)
         with self._closed(want):
@@ -229,9 +233,7 @@ class Calibration:
             entry = self._settled(home, want)
             after = self._used(home)
             risen = after - before if before is not None and after is not None else None
-            if is_partial(entry) and want.model is not None and not on_cpu(want.model):
-                part = f"{entry.vram_mb:.0f} of its {entry.size_mb:.0f} MB"
-                raise NotMeasuredError(f"only {part} went onto the GPU, so it says nothing")
+            _whole(entry)
             return self._result(home, "loaded", entry, risen)
         finally:
             self._unload(home, want, before, loaded=bool(said))
@@ -305,6 +307,12 @@ class Calibration:
         written = self.aside.written.by_id[home.model.id].gpu_residency
         declared = written.vram_mb if written is not None else None
         return Measured(home.model.id, home.api_base, how, declared, entry.size_mb, entry.vram_mb, risen, note)
+
+
+def _whole(entry: Loaded) -> None:
+    if is_partial(entry):
+        part = f"{entry.vram_mb:.0f} of its {entry.size_mb:.0f} MB"
+        raise NotMeasuredError(f"only {part} are on the GPU, which says nothing of what the whole takes")
 
 
 def _same(one: tuple[float, float], other: tuple[float, float]) -> bool:

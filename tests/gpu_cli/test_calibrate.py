@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -22,6 +23,7 @@ from ollama_sim.tei import Tei
 
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.edges.store.sqlite_state import SqliteState
+from litellm_registry_hook.residency.calibrate import Measured
 from litellm_registry_hook.residency.records import CLAIM, FENCE, LOCK, WORKER, worker_data
 
 HEAVY = replace(GEMMA, vram_mb=3912.4, shown_mb=3800.0)
@@ -244,3 +246,48 @@ def test_an_interrupt_takes_everything_back(tmp_path: Path, nvml_library: Path) 
         house.ollama.wait(lambda sim: sim.used_mb() == 1800)
         assert home.loaded() == []
         assert SqliteState(home.folder / "state.sqlite").ledger.rows(LOCK, CLAIM, FENCE, WORKER) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "declared", "shown", "nvml", "proposed", "wrong"),
+    [
+        ("loaded", 3300, 3300.0, 3411.2, 3412, False),
+        ("loaded", 3300, 3800.0, None, 3800, True),
+        ("loaded", 3300, 2000.0, 2100.0, 2100, True),
+        ("loaded", 3300, 2000.0, None, None, True),
+        ("resident", 3300, 3400.0, None, 3400, False),
+        ("resident", 3300, 2000.0, None, None, True),
+        ("loaded", 3300, 3299.5, None, None, False),
+        ("loaded", None, 3299.5, None, 3300, False),
+    ],
+)
+def test_what_is_proposed(
+    how: str, declared: int | None, shown: float, nvml: float | None, proposed: int | None, wrong: bool
+) -> None:
+    """Rounded up, the larger of both; a size is lowered only by NVML, and 15 % off is wrong."""
+    one = Measured("a", "http://x", how, declared, shown, shown, nvml)
+
+    assert (one.proposed_mb, one.marked) == (proposed, wrong)
+
+
+def test_a_part_on_the_cpu_is_no_measure(home: Home) -> None:
+    """A model that is loaded partly on the CPU is not measured by that."""
+    home.house.ollama.do(lambda _sim: home.house.card.hold("game", 4000))
+    home.load("gemma3:4b")
+    home.house.ollama.do(lambda _sim: home.house.card.hold("game", 0))
+    code, answer = home.ask("calibrate", "small", "--yes")
+
+    assert (code, answer["measured"]) == (1, [])
+    assert re.fullmatch(
+        r"only \d+ of its 3300 MB are on the GPU, which says nothing of what the whole takes",
+        answer["failed"][0]["reason"],
+    )
+
+
+def test_what_stays_on_the_cpu_is_left_out(home: Home) -> None:
+    """A model whose options say num_gpu 0 takes no GPU memory, and is not measured."""
+    home.change("num_ctx: 4096}", "num_ctx: 4096, options: {num_gpu: 0}}")
+
+    assert home.ask("calibrate", "small", "--yes") == (
+        0, {"measured": [], "failed": [], "edits": [], "written": False},
+    )  # fmt: skip
