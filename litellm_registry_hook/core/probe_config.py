@@ -19,7 +19,7 @@ def to_probe_config(registry: Registry, id: str) -> ProbeConfig:  # noqa: A002 -
     Returns:
         `{"type": "always_on"}`; `{"type": "on_demand", "url"}`; `{"type": "budget", "command", "field", "limit"}`; or
         `{"type": "quota", "command", "field", "threshold_pct"}`. With probe_file or probe_url, `file` or `url` stands
-        in the place of `command`.
+        in the place of `command`; a field that says what is left adds `"unit": "left"`.
 
     Raises:
         RegistryError: no such model, or a key is missing: it is named.
@@ -66,7 +66,11 @@ def _lifecycle(registry: Registry, model: Model) -> list[ProbeConfig]:
     if not quota.windows:
         raise _missing(registry, model, "quota.windows")
     threshold = _plain(quota.threshold_pct)
-    return [{"type": "quota", **source, "field": window.field, "threshold_pct": threshold} for window in quota.windows]
+    return [
+        {"type": "quota", **source, "field": window.field, "threshold_pct": threshold}
+        | ({"unit": "left"} if window.unit == "left" else {})
+        for window in quota.windows
+    ]
 
 
 def _source(registry: Registry, model: Model, quota: Quota) -> ProbeConfig:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from litellm_registry_hook.core.availability.facts import Circuit, Closure, Facts, Health, Reading
@@ -200,22 +200,38 @@ class Board:
         return found
 
     def _publish(self) -> None:
-        readings: dict[str, dict[str, Reading]] = {}
-        health: dict[str, dict[str, Health]] = {}
-        closures: dict[str, Closure] = {}
-        circuits: dict[str, Circuit] = {}
-        now = self.clock()
-        for value in self._all().values():
-            if isinstance(value, (Reading, Health)) and self.known is not None and value.model not in self.known:
-                continue
-            if isinstance(value, Reading):
-                readings.setdefault(value.model, {})[value.window] = value
-            elif isinstance(value, Health):
-                health.setdefault(value.model, {})[value.api_base] = value
-            elif isinstance(value, Closure):
-                if not lapsed(value, now):
-                    closures[value.key] = value
-            else:
-                circuits[value.deployment] = value
         permits = frozenset(self._permits) if self.ledger is not None and self.state_ok else None
-        self.facts = Facts(readings, health, closures, circuits, permits)
+        self.facts = facts_from(self._all().values(), self.clock(), self.known, permits)
+
+
+def facts_from(
+    values: Iterable[Value], now: float, known: frozenset[str] | None = None, permits: frozenset[str] | None = None
+) -> Facts:
+    """Sort values into facts, without closures that are over and readings of models that are not known here."""
+    readings: dict[str, dict[str, Reading]] = {}
+    health: dict[str, dict[str, Health]] = {}
+    closures: dict[str, Closure] = {}
+    circuits: dict[str, Circuit] = {}
+    for value in values:
+        if isinstance(value, (Reading, Health)) and known is not None and value.model not in known:
+            continue
+        if isinstance(value, Reading):
+            readings.setdefault(value.model, {})[value.window] = value
+        elif isinstance(value, Health):
+            health.setdefault(value.model, {})[value.api_base] = value
+        elif isinstance(value, Circuit):
+            circuits[value.deployment] = value
+        elif not lapsed(value, now):
+            closures[value.key] = value
+    return Facts(readings, health, closures, circuits, permits)
+
+
+def look(ledger: Ledger, now: float) -> Facts:
+    """Return what the workers know, for a program beside them; it probes and writes nothing.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    """
+    rows = ledger.rows(READING, HEALTH, CLOSURE, CIRCUIT)
+    return facts_from((value for row in rows if (value := value_in(row)) is not None), now)

@@ -6,10 +6,11 @@ import json
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from availability.avail_kit import TWO_WINDOWS, budgeted, gated, http_server, one, says, served, soon, target
+from availability.avail_kit import TWO_WINDOWS, Fleet, budgeted, gated, http_server, one, says, served, soon, target
 from strategies import model_entry, registry_of
 
 from litellm_registry_hook.core.availability.facts import Circuit, Closure, Health, Reading
@@ -17,8 +18,10 @@ from litellm_registry_hook.core.availability.probes import Answer, Probe, probes
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.gpu.ports import Row
 from litellm_registry_hook.edges.store.sqlite_state import SqliteState
+from litellm_registry_hook.watch.board import look
 from litellm_registry_hook.watch.engine import Watch
 from litellm_registry_hook.watch.rows import data_of, name_of, value_in
+from litellm_registry_hook.wiring import to_probe_configs
 
 
 def test_what_there_is_to_read() -> None:
@@ -145,6 +148,29 @@ def test_a_bug_in_a_probe_is_a_failed_reading() -> None:
         assert watch.usable(model, (target(model),)) == ((target(model),), None)
     finally:
         watch.stop()
+
+
+def test_a_program_beside_the_workers_sees_what_they_know() -> None:
+    """The rows alone give the same facts, and looking leaves none."""
+    fleet = Fleet(registry_of(gated(), served("tei", 8080)))
+    fleet.answers = {"sub": '{"five": {"used": 7}}', "tei|http://127.0.0.1:8080": Answer("up")}
+    fleet.run(2)
+    fleet["w0"].failed("sub@0", fleet.registry.models[0], Failure(429, "slow down"))
+    fleet.run(1)
+    before = dict(fleet.memory.kept)
+
+    assert look(fleet.memory, fleet.clock()) == replace(fleet["w1"].facts, permits=None)
+    assert fleet.memory.kept == before
+
+
+def test_a_monitor_is_told_that_the_field_says_what_is_left() -> None:
+    """A probe's description has the unit where it is not the percent used."""
+    registry, _ = one(gated(windows=[{"name": "w", "field": "a"}, {"name": "v", "field": "b", "unit": "left"}]))
+
+    assert to_probe_configs(registry, "sub") == [
+        {"type": "quota", "command": "usage", "field": "a", "threshold_pct": 95},
+        {"type": "quota", "command": "usage", "field": "b", "threshold_pct": 95, "unit": "left"},
+    ]
 
 
 def test_requests_read_memory_only(tmp_path: Path) -> None:
