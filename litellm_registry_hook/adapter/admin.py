@@ -83,24 +83,24 @@ def make_router(gates: HasRegistry) -> APIRouter:
     @router.get("/registry/opt-in")
     async def list_grants(request: Request, auth: Any = signed_in) -> JSONResponse:
         """List every grant, in the registry and in LiteLLM's permissions."""
-        return await _answer(gates, request, auth, lambda desk: {"grants": [row.as_data() for row in rows(desk)]})
+        return await answer(gates, request, auth, lambda desk: {"grants": [row.as_data() for row in rows(desk)]})
 
     @router.post("/registry/opt-in")
     async def add_grant(request: Request, auth: Any = signed_in) -> JSONResponse:
         """Opt a key in."""
         given = await _given(request, Body)
-        return await _answer(gates, request, auth, lambda desk: _add(desk, _valid(given, Body)))
+        return await answer(gates, request, auth, lambda desk: _add(desk, _valid(given, Body)))
 
     @router.delete("/registry/opt-in")
     async def remove_grant(request: Request, auth: Any = signed_in) -> JSONResponse:
         """Opt a key out."""
         given = await _given(request, RemovalBody)
-        return await _answer(gates, request, auth, lambda desk: _remove(desk, _valid(given, RemovalBody)))
+        return await answer(gates, request, auth, lambda desk: _remove(desk, _valid(given, RemovalBody)))
 
     @router.get("/registry/keys")
     async def list_keys(request: Request, auth: Any = signed_in) -> JSONResponse:
         """List the embedded keys; those in LiteLLM's database are at its own /key/list."""
-        return await _answer(gates, request, auth, _keys)
+        return await answer(gates, request, auth, _keys)
 
     return router
 
@@ -154,12 +154,16 @@ def _key(key: VirtualKey, *, live: bool) -> dict[str, Any]:
     }
 
 
-async def _answer(
-    gates: HasRegistry, request: Request, auth: Any, work: Callable[[Desk], dict[str, Any]]
+async def answer(
+    gates: HasRegistry,
+    request: Request,
+    auth: Any,
+    work: Callable[[Desk], dict[str, Any]],
+    admins_only: str = "only a proxy admin may see and change who is opted in",
 ) -> JSONResponse:
     """Do the work in a thread, for proxy admins alone; errors in our shape."""
     if not host_keys.is_proxy_admin(auth):
-        return _error("admin_only", "only a proxy admin may see and change who is opted in")
+        return _error("admin_only", admins_only)
     api = ProxyApi(_inside(request)) if host_keys.has_key_database() else None
 
     def run() -> dict[str, Any]:

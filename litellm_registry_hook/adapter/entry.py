@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from litellm_registry_hook.adapter import admin, custom_auth, host, reopen
+from litellm_registry_hook.adapter import admin, custom_auth, host, reopen, why
 from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, gpu_gate
@@ -143,6 +143,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     app.middleware_stack = Wrap(app.middleware_stack, guard)
     admin.mount(app, gates)
     reopen.mount(app, gates)
+    why.mount(app, why.Knows(gates, gpu, live, records))
     host.try_once(lambda: isinstance(HOP.get(), Running))
     live.start()
     gates.watch.start()

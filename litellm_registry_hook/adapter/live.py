@@ -17,10 +17,11 @@ from typing import Final
 from litellm_registry_hook.core.audit import AuditRecord
 from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
-from litellm_registry_hook.edges.registry_file import check_file, report_line
+from litellm_registry_hook.edges.registry_file import check_file, digest_of, report_line
 from litellm_registry_hook.edges.registry_watch import RegistryWatch
 from litellm_registry_hook.edges.store.port import State
 from litellm_registry_hook.errors import StateError
+from litellm_registry_hook.why.gather import ALIVE_S, IN_FORCE, File
 
 log = logging.getLogger("litellm_registry_hook")
 PERIOD_SECONDS: Final = 0.5
@@ -34,6 +35,7 @@ class Live:
         state: the state; None where its address is of no use (then no metered calls).
         revoked: removed grants by token.
         broken: problems of the file as it stands now; empty while the last edit is in force.
+        loaded_at: when the registry in force was loaded. digest: of its file, 12 hex digits.
 
     """
 
@@ -42,6 +44,8 @@ class Live:
         self.state = state
         self.revoked: dict[str, frozenset[str]] = {}
         self.broken: tuple[Problem, ...] = ()
+        self.loaded_at = datetime.now(timezone.utc)
+        self.digest = digest_of(path)
         self._replace = replace
         self._watch = RegistryWatch(path)
         self._version: str | None = None
@@ -64,11 +68,19 @@ class Live:
         """Look once, and every other second tell the state that this worker is there."""
         self.look()
         if self.state is not None and self._state_ok and self._ticks % BEAT_EVERY == 0:
+            worker = f"{os.uname().nodename}-{os.getpid()}"
             try:
-                self.state.beat(f"{os.uname().nodename}-{os.getpid()}", datetime.now(timezone.utc))
+                self.state.beat(worker, datetime.now(timezone.utc))
+                self.state.ledger.take(IN_FORCE, worker, worker, ALIVE_S, data=self.file.as_data())
             except StateError as error:
                 log.warning("%s", error)
         self._ticks += 1
+
+    @property
+    def file(self) -> File:
+        """The registry file and what is in force of it."""
+        lines = tuple(report_line(self.path, one) for one in self.broken if one.severity == "error")
+        return File(str(self.path.absolute()), self.digest, self.loaded_at, lines)
 
     def look(self) -> None:
         """Read the file and the state where they have changed; safe to call from any thread."""
@@ -95,6 +107,7 @@ class Live:
             return
         self.broken = ()
         self._replace(registry)
+        self.loaded_at, self.digest = datetime.now(timezone.utc), digest_of(self.path)
         log.info("the edit of %s is in force", self.path)
 
     def _read_state(self, state: State) -> None:

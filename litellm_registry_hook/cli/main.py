@@ -28,6 +28,9 @@ COMMANDS = {
     "keys": ("keys_cmd", "keys", "Make, list, end and renew virtual keys of a proxy without a database."),
     "opt-in": ("opt_in_cmd", "opt_in", "Opt virtual keys in to metered models, and out again."),
     "audit": ("audit_cmd", "audit", "Print grants, refusals, metered calls and their cost."),
+    "decisions": ("decisions_cmd", "decisions", "Print what was decided on requests, and why."),
+    "explain": ("explain_cmd", "explain", "Say who would serve a tier or a model now, and why the others would not."),
+    "status": ("status_cmd", "status", "Show tiers, GPU memory, quotas, loads and workers as they are now."),
     "doctor": ("doctor_cmd", "doctor", "Find side doors past the gates, and how to close them."),
     "serve": ("serve", "serve", "Start the LiteLLM proxy with the registry in force."),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final, NamedTuple
@@ -84,6 +84,11 @@ def why(reason: str) -> str:
 def passed_over(skips: Sequence[tuple[str, str, str]]) -> tuple[Passed, ...]:
     """Return members passed over as they are kept: (model, code, reason) each, the first hundred."""
     return tuple(Passed(told(model), code, why(reason)) for model, code, reason in skips[:_MAX_PASSED])
+
+
+def chosen(decisions: Iterable[Decision], tier: str | None, limit: int | None) -> list[Decision]:
+    """Return the decisions of a tier, asked for by its name or by an alias of it; so many at most."""
+    return [one for one in decisions if tier is None or tier in {one.tier, one.name}][:limit]
 
 
 def as_data(decision: Decision) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from litellm_registry_hook.core.gpu.place import (
     overlap,
     room_of,
 )
+from litellm_registry_hook.core.gpu.resident import server_of
 from litellm_registry_hook.core.gpu.table import Table
 from litellm_registry_hook.core.gpu.verdict import Verdict
 from litellm_registry_hook.core.known import known_data, known_of
@@ -214,13 +215,23 @@ def loads_data(table: Table) -> list[dict[str, Any]]:
 
 
 def missing_data(table: Table) -> list[dict[str, Any]]:
-    """Return the never-evict models that are not loaded to stay, and the servers of them that do not answer."""
-    gone = {home.model.id: home for home in missing(table.registry, table.snapshot, table.now)}
-    found = [{"model": model, "api_base": shown_text(home.api_base)} for model, home in gone.items()]
+    """Return the never-evict models that are not loaded to stay, and those whose server does not answer."""
+    absent = list(missing(table.registry, table.snapshot, table.now))
+    found = []
     for home in table.homes:
-        if home.slot is None and home.model.never_evict and table.snapshot.health.get(home.api_base) == "gone":
-            found.append({"model": home.model.id, "api_base": shown_text(home.api_base)})
+        if not home.model.never_evict or home.gpu == NONE:
+            continue
+        reason = "its server does not answer" if _is_gone(table, home) else "not loaded" if home in absent else None
+        if reason is not None:
+            found.append({"model": home.model.id, "api_base": shown_text(home.api_base), "reason": reason})
     return found
+
+
+def _is_gone(table: Table, home: Home) -> bool:
+    if home.slot is None:
+        return table.snapshot.health.get(home.api_base) == "gone"
+    server = server_of(table.snapshot, home.api_base)
+    return server is not None and server.state == "gone"
 
 
 def servers_data(snapshot: Snapshot, now: float) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,6 +65,15 @@ def check_file(
         hint = f"name the file with --registry or {VARIABLE}"
         return None, (Problem("file_unreadable", "", message, hint),)
     return check_bytes(content, env)
+
+
+def digest_of(path: str | os.PathLike[str]) -> str:
+    """Return what names a file's content, the first 12 hex digits of its sha256; empty where it cannot be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return hashlib.sha256(file.read(MAX_BYTES + 1)).hexdigest()[:12]
+    except OSError:
+        return ""
 
 
 def check_bytes(content: bytes, env: Mapping[str, str] | None = None) -> tuple[Registry | None, tuple[Problem, ...]]:

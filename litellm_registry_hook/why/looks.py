@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import final
 
-from litellm_registry_hook.core.availability.facts import Facts
+from litellm_registry_hook.core.availability.facts import Facts, Health, HealthWord
+from litellm_registry_hook.core.availability.judge import HEALTH_AGE_S
 from litellm_registry_hook.core.consent import grant_for
 from litellm_registry_hook.core.gpu.facts import Snapshot
 from litellm_registry_hook.core.gpu.ports import Eyes, Ledger, Row
@@ -146,7 +147,23 @@ def look(
     board.state_ok = state is not None and not error
     if board.wants() or in_force().registry.gpu_residency_policy.gpus:
         board.look()
-    return Looks(registry, env, state, error, board, in_force, facts or facts_in(rows, clock), clock())
+    now = clock()
+    known = facts if facts is not None else _with_health(facts_in(rows, clock), registry, env, board.snapshot, now)
+    return Looks(registry, env, state, error, board, in_force, known, now)
+
+
+def _with_health(facts: Facts, registry: Registry, env: Mapping[str, str], snapshot: Snapshot, now: float) -> Facts:
+    """Add what this look has seen of servers that no proxy has asked lately."""
+    found = {model: dict(places) for model, places in facts.health.items()}
+    for model in registry.models:
+        for place in model.places:
+            seen = snapshot.health.get(resolve_env(place.api_base, env))
+            known = found.get(model.id, {}).get(place.api_base)
+            if place.health_url is None or seen is None or (known is not None and now - known.read_at <= HEALTH_AGE_S):
+                continue
+            state: HealthWord = "gone" if seen == "gone" else "up"
+            found.setdefault(model.id, {})[place.api_base] = Health(model.id, place.api_base, state, now)
+    return replace(facts, health=found)
 
 
 def _read(state: State, board: Board) -> list[Row]:
