@@ -116,8 +116,8 @@ def _show(found: Explanation) -> None:
     consent = "allows metered models" if found.ask.allow_metered else "does not allow metered models"
     head = words(f"{what}, asked by {caller_text(found.ask.caller)}; the request {consent}")
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for head in ("MODEL", "VERDICT", "WHY"):
-        table.add_column(head, overflow="fold", no_wrap=head != "WHY")
+    for name in ("MODEL", "VERDICT", "WHY"):
+        table.add_column(name, overflow="fold", no_wrap=name != "WHY")
     for one in found.candidates:
         word, style = WORDS[one.word]
         table.add_row(words(one.model.id), words(word, style), _reasons(one))
