@@ -111,9 +111,7 @@ def _resolved(model: Model, environ: Mapping[str, str]) -> Model:
     if bases == [place.api_base for place in model.places]:
         return model
     pairs = zip(model.places, bases, strict=True)
-    return fresh_copy(
-        model, {"endpoints": tuple(place.model_copy(update={"api_base": base}) for place, base in pairs)}
-    )
+    return fresh_copy(model, {"endpoints": tuple(place.model_copy(update={"api_base": base}) for place, base in pairs)})
 
 
 def _address(api_base: str, environ: Mapping[str, str]) -> str:
