@@ -177,6 +177,7 @@ class Board:
             if not now < until <= now + PERMIT_USE_S:
                 # Nobody asked for it here; another worker may be asked.
                 del self._permits[key]
+                ledger.drop(TRIAL, key, self.worker)
                 if self._others:
                     self._aside[key] = now + ASIDE_S
         watched: list[Closure | Circuit] = [*self.facts.closures.values(), *self.facts.circuits.values()]

@@ -279,6 +279,26 @@ def test_a_trial_that_never_ends_is_followed_by_another(fleet: Fleet) -> None:
     assert all(60 <= b - a < 75 for a, b in zip(tried, tried[1:], strict=False))
 
 
+def test_a_worker_whose_thread_stalls_gives_its_trial_away(fleet: Fleet) -> None:
+    """Its permit ends by itself before another worker may have one: never two trials at once."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    fleet["w0"].failed("sub@0", model, Failure(429))
+    fleet.run(1)
+    fleet.dead |= {"w1", "w2"}
+    fleet.run(59.5)
+    assert fleet["w0"].facts.permits == {"sub"}
+    fleet.dead = {"w0"}
+    passed: list[str] = []
+    while not passed:
+        fleet.run(0.5)
+        free = [name for name, watch in fleet.workers.items() if watch.board.permitted("sub")]
+        assert len(free) <= 1
+        passed = [name for name in free if name != "w0" and fleet[name].enter(model, target(model)) is None]
+    assert fleet.clock() - NOON <= 70
+    assert fleet["w0"].enter(model, target(model)) is not None
+
+
 def test_a_trial_given_back_passes_the_next_request(fleet: Fleet) -> None:
     """An attempt that came to nothing leaves the trial to the next one."""
     model = fleet.registry.by_id["sub"]

@@ -193,7 +193,7 @@ ops = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(ops)
 def test_workers_agree_and_no_more_than_one_trial_passes(steps: list[tuple[str, int, str]]) -> None:
     """In any order of events: a second later all know the same, and of what is closed one request a moment passes."""
