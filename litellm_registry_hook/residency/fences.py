@@ -23,7 +23,8 @@ class Fences:
             board.view.closed.add(slot)
             count = board.view.busy().get(slot, 0)
             if board.shared.acks.get((slot, board.worker)) != count:
-                board.take(ACK, f"{key_of(slot)}#{board.worker}", LIFE_S, {"busy": count})
+                said = {"busy": count, "fence": board.shared.fence_ids[slot]}
+                board.take(ACK, f"{key_of(slot)}#{board.worker}", LIFE_S, said)
         for slot in self.minded - fenced:
             # It may be gone by now: only a look after this moment says that it is there. The answer is taken back
             # before the runner opens, so that no later swap can take it for one of its own.

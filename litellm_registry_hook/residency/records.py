@@ -41,7 +41,8 @@ class Shared:
 
     Attributes:
         claims: loads in flight. fences: slots about to be unloaded, to the worker that does it.
-        acks: (slot, worker) to the requests that the worker has in flight there.
+        fence_ids: the same slots, to what tells this fence from an earlier one.
+        acks: (slot, worker) to the requests that the worker has in flight there, said of the fence that stands now.
         failed: why the last load of a slot failed, while it is not to be tried again; and up to when.
         workers: live workers. busy, last_used: of all of them but this one.
 
@@ -49,6 +50,7 @@ class Shared:
 
     claims: tuple[Claim, ...] = ()
     fences: Mapping[Slot, str] = field(default_factory=dict)
+    fence_ids: Mapping[Slot, int] = field(default_factory=dict)
     acks: Mapping[tuple[Slot, str], int] = field(default_factory=dict)
     failed: Mapping[Slot, tuple[str, float]] = field(default_factory=dict)
     workers: frozenset[str] = frozenset()
@@ -66,10 +68,14 @@ def read(ledger: Ledger, me: str) -> Shared:
     rows: dict[str, list[Row]] = {kind: [] for kind in SHARED}
     for row in ledger.rows(*SHARED):
         rows[row.kind].append(row)
+    fence_ids = {slot_in(row.key): row.seq for row in rows[FENCE]}
     acks: dict[tuple[Slot, str], int] = {}
     for row in rows[ACK]:
         slot_key, _, worker = row.key.rpartition("#")
-        acks[slot_in(slot_key), worker] = int(row.data.get("busy", 0))
+        slot = slot_in(slot_key)
+        # An answer to an earlier fence says nothing: its worker may have opened the runner since.
+        if row.data.get("fence") == fence_ids.get(slot):
+            acks[slot, worker] = int(row.data.get("busy", 0))
     busy: dict[Slot, int] = {}
     used: dict[Slot, float] = {}
     for row in rows[WORKER]:
@@ -82,6 +88,7 @@ def read(ledger: Ledger, me: str) -> Shared:
     return Shared(
         claims=tuple(claim_in(row) for row in rows[CLAIM]),
         fences={slot_in(row.key): row.owner for row in rows[FENCE]},
+        fence_ids=fence_ids,
         acks=acks,
         failed={slot_in(row.key): (str(row.data.get("why", "")), row.until) for row in rows[FAILED]},
         workers=frozenset(row.key for row in rows[WORKER]),
