@@ -40,6 +40,7 @@ FOLLOWED = {
     "docs/keys.md": "tests/keys/test_docs_keys.py",
     "docs/opt-in.md": "tests/opt_in/test_docs_opt_in.py",
     "docs/batches.md": "tests/host/test_docs_batches.py",
+    "docs/why.md": "tests/why/test_why_proxy.py",
     "docs/gpu.md": "tests/gpu_cli/test_docs_gpu.py",
     "docs/available.md": "tests/host/test_available.py",
 }

@@ -67,8 +67,8 @@ def within(check: Callable[[], Any], seconds: float = 30.0) -> Any:
     return found
 
 
-def asked(proxy: Proxy, what: str, key: str = ADMIN, **query: str) -> httpx.Response:
-    return httpx.get(f"{proxy.url}/registry/{what}", params=query, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+def asked(proxy: Proxy, what: str, /, *, bearer: str = ADMIN, **query: str) -> httpx.Response:
+    return httpx.get(f"{proxy.url}/registry/{what}", params=query, headers={"Authorization": f"Bearer {bearer}"}, timeout=60)
 
 
 def decision(proxy: Proxy, answer: httpx.Response) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def test_the_newest_come_first_and_can_be_chosen(proxy: Proxy) -> None:
 @pytest.mark.parametrize("what", ["decisions", "explain", "status"])
 def test_for_admins_alone(proxy: Proxy, what: str) -> None:
     """Nobody else sees what was decided, not even of a request of their own."""
-    answer = asked(proxy, what, PLAIN)
+    answer = asked(proxy, what, bearer=PLAIN)
 
     assert answer.status_code in {401, 403}
     assert "kimi" not in answer.text
@@ -230,7 +230,7 @@ def test_bad_questions(proxy: Proxy, what: str, query: dict[str, str], code: str
     answer = asked(proxy, what, **query)
     error = answer.json()["error"]
 
-    assert (answer.status_code, error["code"]) == (400, code)
+    assert (answer.status_code, error["code"]) == (400, code), answer.text
     assert error["message"].startswith(says)
 
 
@@ -340,7 +340,7 @@ def test_a_broken_edit_shows(proxy: Proxy) -> None:
         file.write_text(good)
 
     assert (broken["digest"], broken["loaded_at"]) == (before["digest"], before["loaded_at"])
-    assert broken["broken"][0].startswith(f"{file}:1:")
+    assert broken["broken"][0].startswith("model-registry.yaml:1:")
     assert "tiers" not in told
     assert told["state"]["in_force"][0]["digest"] == before["digest"]
     assert shown.returncode == 2
@@ -390,7 +390,7 @@ def test_the_page(proxy: Proxy) -> None:
         "mid            tried next   nothing stands in the way",
     ]
     both = run(proxy, more, **env)
-    assert "paid-fallback  tried next   consent: key opted in (registry)" in both.stdout
+    assert "paid-fallback  tried next  consent: key opted in (registry)" in both.stdout
     shown = run(proxy, now, **env)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "# never-evict" in shown.stdout
