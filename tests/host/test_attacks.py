@@ -16,7 +16,7 @@ import httpx
 import pytest
 import websockets
 
-from tests.host.proxy import ONLY_LARGE, OPTED, PLAIN, Proxy, write_folder
+from tests.host.proxy import ONLY_LARGE, OPTED, PLAIN, Proxy, heal, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.upstreams import Call, Upstream
 
@@ -701,8 +701,7 @@ def test_operators_own_retries_and_fallbacks(ups: Ups, tmp_path: Path) -> None:
                 ups["kimi"].fail(status)
                 answer = outcome(proxy.post(path, {"model": "large", **body}))
                 got[path, status] = (*answer, len(ups["kimi"].generating_calls), len(ups["mid"].generating_calls))
-                ups["kimi"].reset()
-                ups["mid"].reset()
+                heal(ups.values())
         aliases = [proxy.chat(name).status_code for name in ("cheap", "cheaper")]
 
     assert got == dict.fromkeys(got, (200, "mid", 1, 1))
