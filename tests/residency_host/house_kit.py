@@ -16,6 +16,7 @@ from nvml.stub import environment
 from ollama_sim.homelab import BIG_A, BIG_B, House
 from ollama_sim.server import Arrived, OllamaServer
 
+from litellm_registry_hook.residency.view import FRESH_S
 from tests.host.proxy import PLAIN, ROOT, Proxy, write_folder
 from tests.host.shapes import config_for
 
@@ -167,24 +168,30 @@ def one_at_a_time(ollama: OllamaServer) -> bool:
     )
 
 
-def noticed(house: House) -> None:
-    """Wait until the proxy has seen the servers as they are now: a look that began after this moment has ended."""
+def noticed(house: House, *, by_all: bool = False) -> None:
+    """Wait until the proxy has seen the servers as they are now.
+
+    One worker: a look that began after this moment has ended. Several (`by_all`): who looks cannot be told apart, so
+    until whatever was read before this moment is too old to be counted on.
+    """
     now = time.time()
 
     def looks(_: Any) -> bool:
+        if by_all:
+            return time.time() > now + FRESH_S
         return sum(call.path == "/api/ps" and call.at > now for call in house.ollama.calls) >= 2
 
     house.ollama.wait(looks, PATIENCE_S)
 
 
-def emptied(house: House, names: tuple[str, ...], free_mb: float) -> None:
+def emptied(house: House, names: tuple[str, ...], free_mb: float, *, by_all: bool = False) -> None:
     """Unload by hand, and wait until the memory is back and the proxy knows."""
     before = house.ollama.look(lambda sim: (sim.names(), sim.cards[0].free_mb))
     for name in names:
         house.ollama.do(lambda sim, name=name: sim.unload(name))
     if before != (["bge-m3:latest"], free_mb):
         house.ollama.wait(lambda sim: sim.names() == ["bge-m3:latest"] and sim.cards[0].free_mb == free_mb)
-        noticed(house)
+        noticed(house, by_all=by_all)
 
 
 def children(pid: int) -> list[int]:
