@@ -156,7 +156,7 @@ def _decision(  # noqa: PLR0917  as queued by Records.add
     wait_s: float,
 ) -> Decision:
     return Decision(
-        at=datetime.fromtimestamp(ended - took, timezone.utc),
+        at=datetime.fromtimestamp(round(ended - took, 3), timezone.utc),
         request_id=told(request_id),
         route=told(" ".join(where)),
         name=told(asked),

@@ -14,6 +14,7 @@ import pytest
 
 from litellm_registry_hook.cli.main import main
 from litellm_registry_hook.core.audit import AuditRecord
+from litellm_registry_hook.core.decision import Decision
 from litellm_registry_hook.core.virtual_key import VirtualKey, token_of
 from litellm_registry_hook.edges.store.mirror import KeyMirror
 from litellm_registry_hook.edges.store.place import open_state
@@ -104,12 +105,13 @@ def test_nothing_but_our_own_keys_and_no_secret(server: Valkey) -> None:
     state.revoke_grant(token_of(secret), None, NOW, "ops")
     state.take_call(token_of(secret), "paid", "2026-11-30", 5)
     state.beat("w", NOW)
+    state.append_decisions([Decision(NOW, "r")])
     state.ledger.take("lock", "host", "me", 60)
     held = server.everything()
 
     assert sorted(held) == [
         f"litellm-registry-hook:{name}"
-        for name in ("aliases", "calls:2026-11-30", "keys", "lease_seq", "leases:lock", "revocations", "schema",
+        for name in ("aliases", "calls:2026-11-30", "decisions", "keys", "lease_seq", "leases:lock", "revocations", "schema",
                      "version", "workers")
     ]  # fmt: skip
     assert held["litellm-registry-hook:schema"] == "1"
@@ -127,7 +129,9 @@ def test_a_user_that_may_touch_nothing_else(server: Valkey) -> None:
     state.revoke_grant("t", None, NOW, "ops")
     state.append_audit(AuditRecord(NOW, "granted", "bot"))
     state.beat("w", NOW)
+    state.append_decisions([Decision(datetime.now(timezone.utc), "r")])
 
+    assert [one.request_id for one in state.decisions()] == ["r"]
     assert (state.take_call("t", "paid", "2026-11-30", 5), state.ledger.take("a", "b", "c", 9)) == (True, True)
     assert (len(state.virtual_keys()), state.revocations(), state.workers_since(NOW)) == (1, {"t": frozenset("*")}, 1)
     assert (len(state.audit()), len(state.grants()), len(state.ledger.rows("a"))) == (1, 1, 1)

@@ -85,6 +85,7 @@ class Valkey:
                 "string": client.get,
                 "hash": client.hgetall,
                 "stream": client.xrange,
+                "list": lambda key: client.lrange(key, 0, -1),
                 "zset": lambda key: client.zrange(key, 0, -1, withscores=True),
             }
             return {key: str(read[client.type(key)](key)) for key in sorted(client.scan_iter())}
