@@ -168,10 +168,17 @@ def _decision(  # noqa: PLR0917  as queued by Records.add
         skipped=passed_over([(one.model, one.code, one.reason) for one in skipped]),
         code=refusal.code if refusal is not None else "",
         reason=why(refusal.message) if refusal is not None and not refusal.candidates else "",
-        status=status,
+        status=status or _of_socket(where[0], served, refusal),
         wait_s=wait_s,
         duration_ms=round(took * 1000, 1),
     )
+
+
+def _of_socket(method: str, served: Sequence[str], refusal: Any) -> int:
+    """Return the status of a WebSocket, which has none of its own: 101 where somebody served, else the refusal's."""
+    if method != "WEBSOCKET":
+        return 0
+    return 101 if served else refusal.status if refusal is not None else 0
 
 
 def show_decisions() -> None:

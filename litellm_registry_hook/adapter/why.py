@@ -144,7 +144,5 @@ def _status(knows: Knows, query: Mapping[str, str]) -> dict[str, Any]:
 
 def _index(knows: Knows) -> Index:
     if knows.gates.router is None:
-        raise OptInError(
-            "proxy_failed", "the registry is not attached to the proxy's router yet; try again"
-        )
+        raise OptInError("proxy_failed", "the registry is not attached to the proxy's router yet; try again")
     return knows.gates.index

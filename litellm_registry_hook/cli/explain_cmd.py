@@ -95,7 +95,8 @@ def state_of(registry: Registry | None) -> State | None:
 
     # What is said to a proxy's operator in its log is said by the command itself.
     log = logging.getLogger("litellm_registry_hook")
-    log.addHandler(logging.NullHandler())
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
     log.propagate = False
     try:
         return open_store(registry)

@@ -21,7 +21,7 @@ def console() -> Console:
     from rich.console import Console  # noqa: PLC0415
 
     if sys.stdout.isatty():
-        return Console(highlight=False, no_color=bool(os.environ.get("NO_COLOR")) or None)
+        return Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
     width = os.environ.get("COLUMNS", "")
     return Console(
         highlight=False,
