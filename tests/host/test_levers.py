@@ -247,7 +247,7 @@ def test_health_calls_no_model(proxy: Proxy, ups: dict[str, Upstream]) -> None:
 
 
 def test_runner_options_of_the_client_are_dropped(proxy: Proxy, ups: dict[str, Upstream]) -> None:
-    """A client's keep_alive and runner options do not reach Ollama; sampling options do."""
+    """A client's keep_alive and runner options do not reach Ollama, the registry's do; sampling options go through."""
     proxy.chat(
         "small", keep_alive=0, num_ctx=99999, options={"num_gpu": 1}, extra_body={"keep_alive": 0}, temperature=0.1
     )
@@ -255,7 +255,7 @@ def test_runner_options_of_the_client_are_dropped(proxy: Proxy, ups: dict[str, U
     [call] = ups["ollama"].generating_calls
     assert call.json == {
         "model": "gemma3:4b", "messages": [{"role": "user", "content": "hi", "images": []}],
-        "options": {"temperature": 0.1}, "stream": False,
+        "options": {"num_ctx": 4096, "num_batch": 512, "temperature": 0.1}, "keep_alive": "5m", "stream": False,
     }  # fmt: skip
 
 
