@@ -18,6 +18,7 @@ from litellm_registry_hook.adapter.handler import RegistryHandler
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.adapter.live import Live
 from litellm_registry_hook.adapter.meter import Meter
+from litellm_registry_hook.adapter.metrics_requests import request_metrics
 from litellm_registry_hook.adapter.records import Records, show_decisions
 from litellm_registry_hook.adapter.scope import HOP, Scope
 from litellm_registry_hook.adapter.strategy import Strategy
@@ -137,6 +138,10 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     if app.middleware_stack is None:
         raise HostError("the proxy's middleware stack cannot be wrapped: the registry cannot govern its routes")
     records = Records(live.state)
+    metrics = request_metrics()
+    if metrics is not None:
+        records.count = metrics.count
+        records.turn = lambda: metrics.tell(gates.watch.facts, time.time(), broken=bool(live.broken))
     guard = Guard(
         attachment.ensure, lambda: gates.observing, host.is_pass_through, on_refused, host.root_paths(), records.add
     )

@@ -14,12 +14,20 @@ from typing import Any
 
 import pytest
 
-from tests.host.proxy import ADMIN, ROOT, Proxy, write_folder
+from tests.host.proxy import ADMIN, CALLBACK, ROOT, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.host.test_live import PROMISE_SECONDS, code, within, write
 from tests.upstreams import Upstream
 
-KIMI_403 = {"error": {"message": "You've reached your usage limit for this billing cycle", "type": "access_terminated_error"}}
+KIMI_403 = {
+    "error": {"message": "You've reached your usage limit for this billing cycle", "type": "access_terminated_error"}
+}
+
+
+def metrics(proxy: Proxy) -> dict[str, float]:
+    """Our numbers of requests and quotas at LiteLLM's own /metrics, by their names without the common prefix."""
+    found = re.findall(r"^registry_(?:quota_)?(\S+) (\S+)$", proxy.get("/metrics/").text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
 
 
 def reset_in(seconds: float) -> str:
@@ -85,7 +93,9 @@ def test_windows_of_a_probe_close_and_open_a_model(ups: dict[str, Upstream], tmp
             {"name": "weekly", "field": "weekly.used_pct", "resets_at_field": "weekly.resets_at"},
         ],
     }  # fmt: skip
-    folder = write_folder(tmp_path / "proxy", registry, config_for(registry))
+    config = config_for(registry)
+    config["litellm_settings"]["callbacks"] = [CALLBACK, "prometheus"]
+    folder = write_folder(tmp_path / "proxy", registry, config)
     with Proxy(folder) as proxy:
         assert within(PROMISE_SECONDS, lambda: code(proxy.chat("large")) == "kimi")
         for five, week in ((100, 0), (0, 100)):
@@ -93,10 +103,23 @@ def test_windows_of_a_probe_close_and_open_a_model(ups: dict[str, Upstream], tmp
             assert within(10, lambda: code(proxy.chat("large")) == "mid")
             refused = proxy.chat("kimi")
             assert (refused.status_code, code(refused)) == (429, "quota_exhausted")
-            assert f"the window {'5h' if five else 'weekly'} is used up: 100 % used" in refused.json()["error"]["message"]
+            assert (
+                f"the window {'5h' if five else 'weekly'} is used up: 100 % used" in refused.json()["error"]["message"]
+            )
             assert 3500 < int(refused.headers["retry-after"]) <= 3600
+            shown = metrics(proxy)
+            assert (
+                shown['used_percent{model="kimi",window="5h"}'],
+                shown['used_percent{model="kimi",window="weekly"}'],
+            ) == (five, week)
+            assert shown['passed_over_total{code="quota_exhausted",model="kimi"}'] >= 1
+            assert shown['decisions_total{code="quota_exhausted",model="",tier=""}'] >= 1
+            assert shown['decisions_total{code="served",model="mid",tier="large"}'] >= 1
+            assert shown["file_broken"] == 0
             used(20, 20)
             assert within(10, lambda: code(proxy.chat("large")) == "kimi")
+        (folder / "model-registry.yaml").write_text("version: 1\nmodels: [{id: broken}]\n")
+        assert within(10, lambda: metrics(proxy)["file_broken"] == 1)
 
 
 def test_a_dead_server_is_left_alone_and_found_again(ups: dict[str, Upstream], tmp_path: Path) -> None:
