@@ -12,9 +12,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.host.proxy import ADMIN, CALLBACK, ROOT, Proxy, write_folder
+from tests.host.proxy import ADMIN, CALLBACK, PLAIN, ROOT, Proxy, write_folder
 from tests.host.shapes import config_for, registry_for
 from tests.host.test_live import PROMISE_SECONDS, code, within, write
 from tests.upstreams import Upstream
@@ -141,14 +142,22 @@ def test_a_thousand_edits_while_fifty_clients_ask(ups: dict[str, Upstream], tmp_
     force at the end."""
     registry: dict[str, Any] = registry_for(ups)
     folder = write_folder(tmp_path, registry, config_for(registry))
-    with Proxy(folder) as proxy, ThreadPoolExecutor(50) as pool:
+    body = {"model": "large", "messages": [{"role": "user", "content": "hi"}]}
+    headers = {"Authorization": f"Bearer {PLAIN}"}
+    with (
+        Proxy(folder) as proxy,
+        ThreadPoolExecutor(50) as pool,
+        httpx.Client(
+            base_url=proxy.url, headers=headers, timeout=60, limits=httpx.Limits(max_connections=50)
+        ) as client,
+    ):
         assert code(proxy.chat("large")) == "kimi"
         done = False
 
         def ask(_: int) -> set[int]:
             seen = set()
             while not done:
-                seen.add(proxy.chat("large").status_code)
+                seen.add(client.post("/v1/chat/completions", json=body).status_code)
             return seen
 
         asking = [pool.submit(ask, n) for n in range(50)]
