@@ -39,9 +39,7 @@ def test_all_windows_have_room() -> None:
 )
 def test_one_full_window_is_enough(five: float, week: float, after: float) -> None:
     """Either window alone closes the model, and Retry-After is the last reset of those that are full."""
-    skip = answer(
-        reading("5h", five, resets_at=NOON + 600), reading("weekly", week, resets_at=NOON + 86400), now=NOON
-    )
+    skip = answer(reading("5h", five, resets_at=NOON + 600), reading("weekly", week, resets_at=NOON + 86400), now=NOON)
 
     assert skip is not None
     assert (skip.model, skip.code, skip.retry_after_s) == ("sub", "quota_exhausted", after)
@@ -260,7 +258,10 @@ def test_a_model_is_unavailable_when_all_its_deployments_are() -> None:
     ("health", "use", "skip"),
     [
         (("up", 5, ""), None, None),
-        (("gone", 5, ""), *2 * ("the server of endpoints[0] is not there: its health_url refused the connection 5 s ago; start it",)),
+        (
+            ("gone", 5, ""),
+            *2 * ("the server of endpoints[0] is not there: its health_url refused the connection 5 s ago; start it",),
+        ),
         (
             ("unknown", 5, "did not say that it is up"),
             None,

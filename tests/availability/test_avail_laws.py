@@ -27,8 +27,10 @@ PAID = one(budgeted())[1]
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["99%", "-1"])
 trees = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["five", "week", "used", "resets", "spent", "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["five", "week", "used", "resets", "spent", "x"]), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 answers = trees.map(json.dumps) | st.text(max_size=40)

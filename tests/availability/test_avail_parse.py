@@ -140,7 +140,9 @@ def test_moments_are_iso_or_since_the_epoch(value: Any, moment: float | None) ->
     assert found.resets_at == (pytest.approx(moment, abs=1e-5) if moment is not None else None)
 
 
-@pytest.mark.parametrize("value", ["soon", 3600, True, "2026-13-01", [], 1e18, NOON + 500 * 86400, "2026-03-01T12:00:00Q"])
+@pytest.mark.parametrize(
+    "value", ["soon", 3600, True, "2026-13-01", [], 1e18, NOON + 500 * 86400, "2026-03-01T12:00:00Q"]
+)
 def test_a_reset_that_is_no_moment_is_only_noted(value: Any) -> None:
     """A span, garbage, or a moment years ahead leaves the reset unknown, and the percentage counts."""
     found = read({"used": 99, "resets": value})
@@ -193,7 +195,16 @@ def test_a_failure_keeps_the_last_good_value() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("1s", 1), ("6m0s", 360), ("1h2m3.5s", 3723.5), ("90", 90), ("20ms", 0.02), ("", None), ("s", None), ("1 s", None)],
+    [
+        ("1s", 1),
+        ("6m0s", 360),
+        ("1h2m3.5s", 3723.5),
+        ("90", 90),
+        ("20ms", 0.02),
+        ("", None),
+        ("s", None),
+        ("1 s", None),
+    ],
 )
 def test_spans_as_providers_write_them(text: str, seconds: float | None) -> None:
     """Go durations and plain seconds are spans, anything else is none."""

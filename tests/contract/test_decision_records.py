@@ -71,8 +71,19 @@ def test_a_request_that_was_served(tmp_path: Path, logged: list[tuple[str, str]]
 
     assert list(records.recent) == [one]
     assert logged == [("litellm_registry_hook.decisions", line_of(one))]
-    assert (one.models, one.deployments, one.skipped) == (("kimi",), ("kimi@1",), (("first", "quota_exhausted", "used up"),))
-    assert (one.name, one.tier, one.alias, one.key, one.status, one.code) == ("large", "large", "bot", "abababab", 200, "")
+    assert (one.models, one.deployments, one.skipped) == (
+        ("kimi",),
+        ("kimi@1",),
+        (("first", "quota_exhausted", "used up"),),
+    )
+    assert (one.name, one.tier, one.alias, one.key, one.status, one.code) == (
+        "large",
+        "large",
+        "bot",
+        "abababab",
+        200,
+        "",
+    )
     assert records.find(None, None, None) == ([one], None)
     state.close()
 

@@ -169,7 +169,9 @@ def situation(draw: random.Random, registry: Registry) -> Situation:
     permission = Grant(source="permission") if draw.random() < 0.3 else None
     caller = Caller("virtual_key" if token else "anonymous", token, "bot", permission)
     names = [*index.pools, *index.by_deployment]
-    found = Situation(index, draw.choice([*names, "all", "some"]), Ask(caller, draw.random() < 0.6, NOW), watched(draw, registry))
+    found = Situation(
+        index, draw.choice([*names, "all", "some"]), Ask(caller, draw.random() < 0.6, NOW), watched(draw, registry)
+    )
     found.gpu = {one.id: verdict(draw, one) for one in whole.by_deployment.values()}
     found.meter = {
         one.id: Skip(one.id, "metered_cap_reached", "enough for today", 100.0)
@@ -193,7 +195,9 @@ async def walked(one: Situation) -> tuple[str | None, tuple[Skip, ...], Refusal 
     assert found is not None
     if isinstance(found, Refusal):
         return None, found.candidates, found
-    scope = Scope(Route("model"), {}, caller=one.ask.caller, allow_metered=one.ask.allow_metered, plans={one.name: found})
+    scope = Scope(
+        Route("model"), {}, caller=one.ask.caller, allow_metered=one.ask.allow_metered, plans={one.name: found}
+    )
 
     async def answered(*args: Any, **kwargs: Any) -> object:
         return object()
@@ -252,5 +256,7 @@ def test_candidates_are_the_pool_in_order() -> None:
         assert words.count("serves") == (1 if found.serves is not None else 0)
         assert "next" not in words[: words.index("serves")] if "serves" in words else "next" not in words
         if isinstance(decided, Plan):
-            passed = {candidate.model.id: candidate.skip for candidate in found.candidates if candidate.skip is not None}
+            passed = {
+                candidate.model.id: candidate.skip for candidate in found.candidates if candidate.skip is not None
+            }
             assert {skip.model: skip for skip in decided.skipped}.items() <= passed.items()

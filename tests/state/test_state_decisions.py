@@ -22,7 +22,9 @@ def at(seconds: float, name: str) -> Decision:
 
 def test_what_is_kept_comes_back_whole(state: State, opened: Callable[[], State]) -> None:
     """Another process reads every field of a decision as it was written."""
-    refused = replace(WHOLE, request_id="id-2", models=(), deployments=(), code="bad_wait", reason="no number", status=400)
+    refused = replace(
+        WHOLE, request_id="id-2", models=(), deployments=(), code="bad_wait", reason="no number", status=400
+    )
     state.append_decisions([WHOLE, refused])
 
     assert opened().decisions() == [refused, WHOLE]

@@ -74,12 +74,18 @@ def dead() -> int:
 
 
 @pytest.fixture
-def run(dead: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(
+    dead: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
     """Run a command in a folder with a registry, in a time zone one hour east of UTC."""
     (tmp_path / "model-registry.yaml").write_text(yaml.safe_dump(registry(dead), sort_keys=False))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LITELLM_REGISTRY", raising=False)
-    for name, value in {"LITELLM_REGISTRY_STATE": f"sqlite:///{tmp_path}/state.sqlite", "TZ": "XXX-1", "COLUMNS": "300"}.items():
+    for name, value in {
+        "LITELLM_REGISTRY_STATE": f"sqlite:///{tmp_path}/state.sqlite",
+        "TZ": "XXX-1",
+        "COLUMNS": "300",
+    }.items():
         monkeypatch.setenv(name, value)
     time.tzset()
 
@@ -218,7 +224,11 @@ def test_explain_by_what_the_workers_know(run: Run, state: State) -> None:
     assert code == 0
     assert "served by mid@0" in out
     assert re.search(r"kimi +passed over +quota_exhausted: the window 5h is used up: 97.5 % used of at most 90 %", out)
-    assert (first["code"], first["known"][0]["used_pct"], first["known"][0]["limit_pct"]) == ("quota_exhausted", 97.5, 90)
+    assert (first["code"], first["known"][0]["used_pct"], first["known"][0]["limit_pct"]) == (
+        "quota_exhausted",
+        97.5,
+        90,
+    )
     assert 39 <= first["known"][0]["age_s"] < 100
     assert 2900 < first["retry_after_s"] <= 3000
 
@@ -277,7 +287,9 @@ def test_status_without_a_proxy(run: Run, tmp_path: Path, dead: int) -> None:
 
     assert (code, err) == (0, "")
     assert digest is not None
-    assert out == f"""\
+    assert (
+        out
+        == f"""\
 registry  {tmp_path}/model-registry.yaml ({digest[1]}, 4 models)
 state     {tmp_path}/state.sqlite
 workers   0
@@ -296,6 +308,7 @@ kimi   window 5h  -     it has not been read yet  never
 
 opt-ins   1; the first to end is {token(KEY)[:15]}…'s, at 2099-01-01 00:00:00 UTC; 1 have ended
 """
+    )
     assert not (tmp_path / "state.sqlite").exists()
 
 

@@ -71,7 +71,12 @@ def test_loaded_swapped_and_refused(home: Home) -> None:
     home.house.ollama.do(lambda _sim: home.house.card.hold("game", 2500))
     code, rows, data = asked(home, "--model", "coder")
     assert (code, rows) == (1, [("coder", "skipped", "gpu_no_headroom", "no")])
-    assert {name for name in gpu_of(data) if name.endswith("_mb")} == {"needed_mb", "free_mb", "reserved_mb", "promised_mb"}
+    assert {name for name in gpu_of(data) if name.endswith("_mb")} == {
+        "needed_mb",
+        "free_mb",
+        "reserved_mb",
+        "promised_mb",
+    }
     assert data["refusal"]["status"] == 503
     assert data["refusal"]["retry_after_s"] >= 1
     assert home.loaded() == ["gemma3:4b"]

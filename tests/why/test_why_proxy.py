@@ -68,7 +68,9 @@ def within(check: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 def asked(proxy: Proxy, what: str, /, *, bearer: str = ADMIN, **query: str) -> httpx.Response:
-    return httpx.get(f"{proxy.url}/registry/{what}", params=query, headers={"Authorization": f"Bearer {bearer}"}, timeout=60)
+    return httpx.get(
+        f"{proxy.url}/registry/{what}", params=query, headers={"Authorization": f"Bearer {bearer}"}, timeout=60
+    )
 
 
 def decision(proxy: Proxy, answer: httpx.Response) -> dict[str, Any]:
@@ -85,7 +87,9 @@ def run(proxy: Proxy, command: str, **env: str) -> subprocess.CompletedProcess[s
     """Run a command line beside the proxy, on its state."""
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
     whole = {**proxy.env, "PATH": path, **env}
-    return subprocess.run(["sh", "-c", command], cwd=proxy.folder, env=whole, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        ["sh", "-c", command], cwd=proxy.folder, env=whole, capture_output=True, text=True, timeout=60
+    )
 
 
 BY_PLAIN = {"alias": "plain", "token": f"sha256:{hashed(PLAIN)[:8]}…"}
@@ -159,7 +163,10 @@ def test_a_paid_request_and_an_embedding(proxy: Proxy) -> None:
     paid = decision(proxy, proxy.chat("only-paid", key=OPTED, headers=CONSENT))
     vector = decision(proxy, proxy.post("/v1/embeddings", {"model": "embedder", "input": "hi"}))
 
-    assert (paid["models"], paid["key"]) == (["paid-fallback"], {"alias": "opted", "token": f"sha256:{hashed(OPTED)[:8]}…"})
+    assert (paid["models"], paid["key"]) == (
+        ["paid-fallback"],
+        {"alias": "opted", "token": f"sha256:{hashed(OPTED)[:8]}…"},
+    )
     assert (vector["name"], vector["tier"], vector["deployments"]) == ("embedder", "embed", ["bge-m3@0"])
 
 
@@ -297,7 +304,9 @@ def test_explain_shows_the_gpu(proxy: Proxy) -> None:
 
     assert words(loaded) == [("local-small", "serves", None)]
     gpu = loaded["candidates"][0]["deployments"][0]["gpu"]
-    assert re.fullmatch(r"it is loaded, at least until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|it is loaded and pinned", gpu["text"])
+    assert re.fullmatch(
+        r"it is loaded, at least until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|it is loaded and pinned", gpu["text"]
+    )
 
 
 def test_status(proxy: Proxy) -> None:
@@ -332,8 +341,12 @@ def test_a_broken_edit_shows(proxy: Proxy) -> None:
         file.write_text(good.replace("version: 1", "version: one"))
         broken = within(lambda: (one := asked(proxy, "status").json()["registry"])["broken"] and one)
         told = within(
-            lambda: (found := json.loads(run(proxy, "litellm-registry status --json").stdout))["state"]["in_force"][0]["broken"]
-            and found
+            lambda: (
+                (found := json.loads(run(proxy, "litellm-registry status --json").stdout))["state"]["in_force"][0][
+                    "broken"
+                ]
+                and found
+            )
         )
         shown = run(proxy, "litellm-registry status")
     finally:
@@ -394,5 +407,9 @@ def test_the_page(proxy: Proxy) -> None:
     shown = run(proxy, now, **env)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "# never-evict" in shown.stdout
-    answers = [json.loads(text) for text in run(proxy, over.replace('KEY"\n', 'KEY"; echo\n'), **env).stdout.splitlines() if text]
+    answers = [
+        json.loads(text)
+        for text in run(proxy, over.replace('KEY"\n', 'KEY"; echo\n'), **env).stdout.splitlines()
+        if text
+    ]
     assert [sorted(answer)[0] for answer in answers] == ["decisions", "allow_metered", "at"]

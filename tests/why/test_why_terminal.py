@@ -108,8 +108,14 @@ def test_watching(folder: Path) -> None:
 
 def test_watching_into_a_pipe(folder: Path) -> None:
     """Into a pipe each picture follows the one before, in plain text."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LITELLM_REGISTRY_STATE": f"sqlite:///{folder}/state.sqlite"}
-    with subprocess.Popen([SCRIPT, "status", "--watch"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as process:
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "LITELLM_REGISTRY_STATE": f"sqlite:///{folder}/state.sqlite",
+    }
+    with subprocess.Popen(
+        [SCRIPT, "status", "--watch"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
         lines: list[str] = []
         for line in process.stdout:
             lines.append(line)
