@@ -29,6 +29,7 @@ RETRY_S: Final = 0.5
 LOCK_RETRY_S: Final = 0.05
 ESTIMATE_S: Final = 10.0
 IDLE_S: Final = 1.0
+SOON_S: Final = 2.0
 
 
 class Desk:
@@ -165,12 +166,12 @@ class Desk:
                 if now - ticket.came < ticket.patience_s or ticket.wait_until is not None:
                     ticket.tried_at = now + (LOCK_RETRY_S if ticket.patience_s == TURN_S else RETRY_S)
                     return
-                answer = No("gpu_no_headroom", f"{_name(want)}: another load is being prepared on its machine", 2.0)
+                answer = _not_now(want, "another load is being prepared on its machine")
             if isinstance(answer, (Resident, Open)):
                 self.board.view.resident.setdefault(want.use, now + 1.0)
                 if self.grant(ticket, number, want):
                     return
-                answer = No("gpu_no_headroom", f"{_name(want)} is about to be unloaded", 2.0)
+                answer = _not_now(want, "it is about to be unloaded for another model")
             if isinstance(answer, Join):
                 ticket.joined = answer.claim.slot
                 return
@@ -294,6 +295,14 @@ class Turn:
         for machine, held in self._held.items():
             if held:
                 self.board.unlock(machine)
+
+
+def _not_now(want: Want, why: str) -> No:
+    size = want.model.gpu_residency if want.model is not None else None
+    needed = float(size.vram_mb) if size is not None else None
+    takes = f" ({needed:.0f} MB)" if needed is not None else ""
+    reason = f"{_name(want)}{takes} has to wait: {why}; send x-registry-wait, or try again"
+    return No("gpu_no_headroom", reason, SOON_S, needed_mb=needed)
 
 
 def _name(want: Want) -> str:
