@@ -24,7 +24,7 @@ from litellm_registry_hook.adapter.scope import HOP, Scope
 from litellm_registry_hook.adapter.strategy import Strategy
 from litellm_registry_hook.adapter.walk import Walk
 from litellm_registry_hook.core.consent import Caller
-from litellm_registry_hook.core.plan import Running
+from litellm_registry_hook.core.plan import NOT_IN_PROXY, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.edges.doctor_case import diagnose
@@ -118,7 +118,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     state = open_state(registry)
     ledger = state.ledger if state is not None else None
     gates = Gates(registry, lambda current: Watch(current, ledger, time.time, host.environment()))
-    live = Live(path, state, lambda edited: setattr(gates, "registry", edited))
+    live = Live(path, state, lambda edited: put_in_force(gates, edited))
     meter = Meter(live, lambda: gates.registry)
     gpu = gpu_gate(lambda: gates.registry, host.environment(), ledger)
     attachment = Attachment(gates, meter, gpu)
@@ -156,6 +156,15 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     gpu.residency.start()
     threading.Thread(target=log_side_doors, args=(path,), name="registry-doctor", daemon=True).start()
     return RegistryHandler(gates, meter, gpu)
+
+
+def put_in_force(gates: Gates, edited: Registry) -> None:
+    """Take an edited registry, and say what of it the proxy cannot serve before its config follows."""
+    before = gates.not_in_proxy()
+    gates.registry = edited
+    missing = [model for model in gates.not_in_proxy() if model not in before]
+    if missing:
+        log.warning("%s: %s", ", ".join(missing), NOT_IN_PROXY)
 
 
 def log_side_doors(path: Path) -> None:

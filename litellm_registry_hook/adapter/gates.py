@@ -49,6 +49,13 @@ class Gates:
             self._size = size
         return index
 
+    def not_in_proxy(self) -> tuple[str, ...]:
+        """Return the models of the registry that the proxy has no deployment of; empty while there is no router."""
+        if self.router is None:
+            return ()
+        running = self.index.running
+        return tuple(model.id for model in self.registry.models if model.id not in running)
+
     @property
     def observing(self) -> bool:
         """Whether refusals of unlisted models and routes are only logged."""

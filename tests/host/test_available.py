@@ -31,6 +31,13 @@ def metrics(proxy: Proxy) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
+def memory_mb(proxy: Proxy) -> float:
+    """Resident memory of the proxy's process."""
+    assert proxy.process is not None
+    status = Path(f"/proc/{proxy.process.pid}/status").read_text()
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+
+
 def reset_in(seconds: float) -> str:
     return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat()
 
@@ -161,11 +168,16 @@ def test_a_thousand_edits_while_fifty_clients_ask(ups: dict[str, Upstream], tmp_
             return seen
 
         asking = [pool.submit(ask, n) for n in range(50)]
+        early = 0
         for turn in range(1000):
+            if turn == 200:
+                early = memory_mb(proxy)
             registry["routing"]["tiers"]["large"] = ["kimi", "mid"] if turn % 2 else ["mid", "kimi"]
             registry["routing"]["tiers"]["turn"] = ["kimi" if turn % 2 else "mid"]
             write(folder, registry)
         assert within(30, lambda: code(proxy.chat("turn")) == "kimi" and code(proxy.chat("large")) == "kimi")
         done = True
+        # What a thousand decisions kept in memory take is less; a registry kept for each edit would be far more.
+        assert memory_mb(proxy) - early < 60
         assert set().union(*(one.result() for one in asking)) == {200}
         assert "is not in force" not in proxy.log
