@@ -277,7 +277,7 @@ class RegistryHandler(host.CustomLogger):
         booked_as, refusal = self.gates.passed_through(name, scope.ask())
         if refusal is not None:
             raise_refusal(refusal)
-        if booked_as == name and not self.gates.books_foreign:
+        if booked_as not in self.gates.registry.by_id and not self.gates.books_foreign:
             return
         skip = await self.meter.admit(scope, booked_as)
         if skip is not None:

@@ -69,6 +69,7 @@ HEALTH_CHECK_ALIAS = "litellm-internal-health-check"
 # "litellm.RateLimitError: RateLimitError: OpenAIException - …": the words after it are the upstream's.
 _PREFIX = re.compile(r"^(?:litellm\.\w+: )?(?:\w+: )?(?:\w+Exception - )?")
 MIN_SECRET = 4
+BAD_REQUEST, TOO_MANY, SERVER_ERROR = 400, 429, 500
 _ADDRESS = re.compile(
     r"https?://[^\s'\"<>)\]]+|\bhost \S+:\d+ ssl:(?:<[^>]*>|\S+)(?: \[[^\]]*\])?|<ssl\.SSLContext[^>]*>"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
@@ -332,6 +333,12 @@ def failure_of(error: BaseException, secrets: Iterable[str] = ()) -> Failure:
         or getattr(error, "headers", None)
         or {}
     )
+    if not isinstance(headers, Mapping) and not hasattr(headers, "items"):
+        headers = {}
+    cause = getattr(error.__cause__ or error.__context__, "status_code", None)
+    if status == TOO_MANY and isinstance(cause, int) and BAD_REQUEST <= cause < SERVER_ERROR:
+        # LiteLLM makes a 429 of any error that quotes "rate limit" (exception_mapping_utils.py), a client's 400 too.
+        status = cause
     said = getattr(error, "message", None) or getattr(error, "detail", None) or error
     text = masked(_words_of(str(said)), secrets)
     return Failure(

@@ -79,6 +79,9 @@ class Scope:
             self.spool.close()
         for lease in self.leases:
             lease.release()
+        self.leases.clear()
+        # A call that outlives its request, in the background, holds its lease for itself alone.
+        self.ends = False
         if self.on_end is not None:
             self.on_end(self)
 

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.first_token import first_token
@@ -33,6 +33,9 @@ from litellm_registry_hook.residency.engine import Lease
 
 log = logging.getLogger("litellm_registry_hook")
 TOO_SMALL = "the input overflowed an earlier member, and this one is not known to take more context"
+NEXT: Final = object()
+TIMED_OUT: Final = 408
+PATIENCE: Final = ("timeout", "stream_timeout", "request_timeout")
 BUCKETS = ("metadata", "litellm_metadata")
 
 
@@ -130,6 +133,9 @@ class Walk:
     async def _foreign(self, hop: Foreign, args: Any, kwargs: dict[str, Any]) -> Any:
         if self.gates.leads_to_ollama(hop.name):
             drop_runner_options(kwargs)
+        if self.gates.books_foreign:
+            # Booked once, so called once: no repeats and no fallback to another model.
+            host.once_only(kwargs)
         token = HOP.set(hop)
         try:
             return await self.original(*args, **kwargs)
@@ -169,11 +175,11 @@ class Walk:
                     tour.no_room(target, want, entered[0])
                     continue
             response = await self._attempt(scope, tour, target, lease)
-            if response is not None:
+            if response is not NEXT:
                 return response
         if tour.waiting and scope.wait_s:
             response = await self._when_there_is_room(scope, tour)
-            if response is not None:
+            if response is not NEXT:
                 return response
         if tour.overflow is not None and not tour.outage:
             # The request fits no context there is: the upstream's own 400 says it best.
@@ -181,16 +187,23 @@ class Walk:
         raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, tour.failed, last=None)))
 
     async def _when_there_is_room(self, scope: Scope, tour: Tour) -> Any:
-        """Wait for the first of the models that had no room, and try that one; None where that fails too."""
+        """Wait for the first of the models that had no room, and try that one; NEXT where that fails too."""
         targets = [target for target, _ in tour.waiting]
         entered = await self.gpu.enter(scope, [want for _, want in tour.waiting], scope.wait_s)
         if isinstance(entered, tuple):
             tour.failed += [as_skip(target.model.id, no) for target, no in zip(targets, entered, strict=True)]
-            return None
-        return await self._attempt(scope, tour, targets[entered.number], entered)
+            return NEXT
+        chosen = targets[entered.number]
+        skip = self.gates.watch.enter(chosen.model, chosen)
+        if skip is not None:
+            # Closed while this request waited.
+            entered.release()
+            tour.pass_over(skip)
+            return NEXT
+        return await self._attempt(scope, tour, chosen, entered)
 
     async def _attempt(self, scope: Scope, tour: Tour, target: Running, lease: Lease | None) -> Any:
-        """Make one attempt; None where the next member may be tried."""
+        """Make one attempt; NEXT where the next member may be tried. None is the answer of a session that has ended."""
         first = not tour.attempts
         tour.attempts += 1
         token, watch, began = HOP.set(target), self.gates.watch, time.time()
@@ -202,8 +215,10 @@ class Walk:
             raise
         except Exception as caught:
             failure = host.failure_of(caught, self.gates.secrets(target))
-            watch.failed(target.id, target.model, failure, failure.headers, began)
-            told = True
+            if failure.status != TIMED_OUT or target.model.timeout_s or not any(map(tour.kwargs.get, PATIENCE)):
+                # A client that gives an upstream a hundredth of a second says nothing of it.
+                watch.failed(target.id, target.model, failure, failure.headers, began)
+                told = True
             if not try_next(failure):
                 scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
                 raise
@@ -213,7 +228,7 @@ class Walk:
                 tour.outage = True
             tour.failed.append(failed_skip(target.model, failure))
             log.info("%s: %s: %s", tour.plan.name, target.id, tour.failed[-1].reason)
-            return None
+            return NEXT
         else:
             watch.succeeded(target.id, target.model, began)
             told = True
@@ -240,7 +255,8 @@ class Walk:
         if target.model.on_ollama:
             drop_runner_options(hop)
         if target.model.timeout_s is not None:
-            hop.pop("timeout", None)
+            for key in PATIENCE:
+                hop.pop(key, None)
         for bucket in BUCKETS:
             inner = hop.get(bucket)
             if isinstance(inner, dict):

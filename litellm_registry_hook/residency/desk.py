@@ -30,6 +30,7 @@ LOCK_RETRY_S: Final = 0.05
 ESTIMATE_S: Final = 10.0
 IDLE_S: Final = 1.0
 SOON_S: Final = 2.0
+PREPARED: Final = "another load is being prepared on its machine"
 
 
 class Desk:
@@ -99,7 +100,7 @@ class Desk:
 
     def _tell(self) -> None:
         board = self.board
-        data = worker_data(board.view.busy(), board.view.last_used, {use.slot for use in board.view.resident})
+        data = worker_data(board.view.busy(), board.view.last_used, {use.slot for use in list(board.view.resident)})
         board.take(WORKER, board.worker, LIFE_S, data)
 
     def _pause(self) -> float:
@@ -122,7 +123,7 @@ class Desk:
         turn = Turn(self.board, self.swaps)
         try:
             for ticket in self.line.sorted(trying):
-                self._try(ticket, turn)
+                self._try_safely(ticket, turn)
         finally:
             turn.end()
 
@@ -138,8 +139,9 @@ class Desk:
             return True
         if ticket.joined is not None:
             ticket.joined, ticket.tried_at = None, -1.0
-        if ticket.wait_until is not None and ticket.nos and now >= ticket.wait_until:
-            self.refuse(ticket, ticket.nos)
+        if ticket.wait_until is not None and now >= ticket.wait_until and now - ticket.came >= ticket.patience_s:
+            # Without a no where its turn never came: another one held the machine all the time.
+            self.refuse(ticket, ticket.nos or tuple(_not_now(want, PREPARED) for want in ticket.wants))
             return True
         return now < ticket.tried_at
 
@@ -149,6 +151,15 @@ class Desk:
     def _too_slow(self, ticket: Ticket) -> No:
         took = self.board.clock() - ticket.came
         return No("gpu_no_headroom", f"{_name(ticket.wants[0])} is still being loaded after {took:.0f} s", ESTIMATE_S)
+
+    def _try_safely(self, ticket: Ticket, turn: Turn) -> None:
+        """Refuse what cannot be decided for a bug of ours, so that nobody behind it waits for ever."""
+        try:
+            self._try(ticket, turn)
+        except Exception:
+            log.exception("deciding about %s failed", _name(ticket.wants[0]))
+            reason = f"{_name(ticket.wants[0])} is not loaded: the gate failed and lets nothing through; see the log"
+            self.refuse(ticket, (No("gpu_state_unknown", reason, ESTIMATE_S),) * len(ticket.wants))
 
     def _try(self, ticket: Ticket, turn: Turn) -> None:
         """Ask for each of what would do, in order, under the lock of its machine."""
@@ -166,7 +177,7 @@ class Desk:
                 if now - ticket.came < ticket.patience_s or ticket.wait_until is not None:
                     ticket.tried_at = now + (LOCK_RETRY_S if ticket.patience_s == TURN_S else RETRY_S)
                     return
-                answer = _not_now(want, "another load is being prepared on its machine")
+                answer = _not_now(want, PREPARED)
             if isinstance(answer, (Resident, Open)):
                 self.board.view.resident.setdefault(want.use, now + 1.0)
                 if self.grant(ticket, number, want):

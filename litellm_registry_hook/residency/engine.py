@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from litellm_registry_hook.core.gpu.pinning import keep_seconds_of
+from litellm_registry_hook.core.gpu.pinning import SHORTEST_LOAD_S, keep_seconds_of
 from litellm_registry_hook.core.gpu.ports import Hands
 from litellm_registry_hook.core.gpu.verdict import No, Use, Want
 from litellm_registry_hook.residency.board import Board, Sources, Starter
@@ -54,7 +54,11 @@ class Threads:
                 error = repr(caught)
             done(error)
 
-        threading.Thread(target=run, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=run, name=name, daemon=True).start()
+        except RuntimeError as caught:
+            # No thread to be had: the booking must not stand for ever.
+            done(f"the proxy could not start a thread: {caught}")
 
 
 @dataclass(slots=True)
@@ -186,4 +190,7 @@ class Residency:
 
 def _stays(want: Want) -> float | None:
     """Return the seconds a model stays loaded after a call of ours; 0 where the registry does not say."""
-    return keep_seconds_of(want.model) if want.model is not None else 0.0
+    if want.model is None:
+        return 0.0
+    seconds = keep_seconds_of(want.model)
+    return None if seconds is None else max(seconds, SHORTEST_LOAD_S)

@@ -7,7 +7,7 @@ from typing import Any
 
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.names import base_of, full_name, slot_of
-from litellm_registry_hook.core.gpu.pinning import keep_alive_of, options_of
+from litellm_registry_hook.core.gpu.pinning import load_keep_alive_of, options_of
 from litellm_registry_hook.core.gpu.place import ServerKey, resolve_addresses, server_key
 from litellm_registry_hook.core.gpu.verdict import Use, Want
 from litellm_registry_hook.core.match import resolve_env
@@ -65,7 +65,7 @@ class Runners:
         found = self._params.get(model.id)
         if found is None:
             sized = model.on_ollama and model.gpu_residency is not None
-            found = {"keep_alive": keep_alive_of(model), **options_of(model)} if sized else {}
+            found = {"keep_alive": load_keep_alive_of(model), **options_of(model)} if sized else {}
             self._params[model.id] = found
         return found
 

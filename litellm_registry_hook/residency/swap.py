@@ -18,7 +18,8 @@ from litellm_registry_hook.residency.loads import Loads
 from litellm_registry_hook.residency.records import FENCE, LIFE_S, RENEW_S, key_of
 
 log = logging.getLogger("litellm_registry_hook")
-ACK_S: Final = 3.0
+# More than two looks of a worker whose servers do not answer.
+ACK_S: Final = 8.0
 RECOVERY_S: Final = 6.0
 POLL_S: Final = 0.25
 BUSY_RETRY_S: Final = 5.0

@@ -63,9 +63,11 @@ class View:
         now, slot = self.clock(), use.slot
         self._entered[slot] -= 1
         self.last_used[slot] = now
-        known = self.resident.get(use)
+        # The desk may replace the mapping meanwhile: what is written goes where it was read.
+        resident = self.resident
+        known = resident.get(use)
         if known is not None and slot not in self.closed:
-            self.resident[use] = FOREVER if stays_s is None else max(known, now + stays_s - MARGIN_S)
+            resident[use] = FOREVER if stays_s is None else max(known, now + stays_s - MARGIN_S)
 
     def take_over(self, slot: Slot, *, wanted: bool) -> None:
         """Turn a grant of the desk into an entry, or give it back where its request has gone. On the event loop."""

@@ -147,7 +147,7 @@ def test_a_real_answer_outranks_every_reading() -> None:
     assert judge(REGISTRY, SUB, facts, NOON) == Skip(
         "sub",
         "quota_exhausted",
-        "a call 1 min ago answered 429: slow down; the answer says that it ends at 2026-03-01 12:10:00 UTC, in 10 min; "
+        "a call 1 min ago answered 429; the answer says that it ends at 2026-03-01 12:10:00 UTC, in 10 min; "
         "wait, or ask for a tier with further members",
         600.0,
     )
@@ -166,7 +166,7 @@ def test_a_guessed_closure_lets_one_request_find_out() -> None:
     assert said(guess, NOON - 1) == Skip(
         "sub",
         "quota_exhausted",
-        "a call 59 s ago answered 429: slow down; no time was stated, so one request finds out after a minute; "
+        "a call 59 s ago answered 429; no time was stated, so one request finds out after a minute; "
         "wait, or ask for a tier with further members",
         1.0,
     )
@@ -231,7 +231,7 @@ def test_an_open_circuit_closes_its_deployment_only() -> None:
     assert judge_target(registry, model, target(model, 0), facts, NOON) == Skip(
         "local",
         "model_unavailable",
-        "local@0 failed 3 times in a row, last 5 s ago: it did not answer: connection refused; one request finds out in "
+        "local@0 failed 3 times in a row, last 5 s ago: it did not answer; one request finds out in "
         "10 s; see whether its server is up",
         10.0,
     )

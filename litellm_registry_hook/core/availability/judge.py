@@ -194,7 +194,12 @@ def _closed(model: Model, closure: Closure, facts: Facts, now: float) -> Skip | 
     # A reading can know better how long it takes: all must have room.
     probed = _probed_end(model, facts.readings.get(model.id, {}), now)
     after = max(ends - now, (probed or now) - now, 1.0)
-    return Skip(model.id, "quota_exhausted", f"a call {ago} ago {closure.why}; {when}; {_OTHERS}", after)
+    return Skip(model.id, "quota_exhausted", f"a call {ago} ago {_status(closure.why)}; {when}; {_OTHERS}", after)
+
+
+def _status(why: str) -> str:
+    """Return what a failed call was answered without the upstream's words: they may quote another client's request."""
+    return why.partition(":")[0]
 
 
 def _probed_end(model: Model, readings: Mapping[str, Reading], now: float) -> float | None:
@@ -211,7 +216,7 @@ def _broken(model: Model, circuit: Circuit, facts: Facts, now: float) -> Skip | 
     after = max(1.0, circuit.until - now)
     reason = (
         f"{circuit.deployment} failed {circuit.failures} times in a row, last {span(now - circuit.last_at)} ago: it "
-        f"{circuit.why}; one request finds out in {span(after)}; see whether its server is up"
+        f"{_status(circuit.why)}; one request finds out in {span(after)}; see whether its server is up"
     )
     return Skip(model.id, "model_unavailable", reason, after)
 
