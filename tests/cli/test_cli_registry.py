@@ -305,6 +305,9 @@ def test_help_lists_the_commands_without_importing_them() -> None:
         "keys",
         "opt-in",
         "audit",
+        "decisions",
+        "explain",
+        "status",
         "doctor",
         "serve",
     ]

@@ -67,7 +67,9 @@ def test_edits_are_in_force_in_every_worker(ups: dict[str, Upstream], tmp_path: 
         registry["models"].append({**registry["models"][1], "id": "late"})
         write(folder, registry)
         assert within(PROMISE_SECONDS, lambda: paid() == {"metered_key_not_opted_in"})
-        assert proxy.log.count("late: it is not in the proxy's model_list; run generate-litellm-config and restart") == 2
+        assert (
+            proxy.log.count("late: it is not in the proxy's model_list; run generate-litellm-config and restart") == 2
+        )
         assert {code(proxy.chat("fast")) for _ in range(8)} == {"mid"}
         assert "fast" in {one["id"] for one in proxy.get("/v1/models").json()["data"]}
 

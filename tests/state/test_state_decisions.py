@@ -67,7 +67,7 @@ def test_the_newest_ten_thousand_stay(state: State) -> None:
 def test_seven_days_stay(state: State) -> None:
     """What is older than a week is not told any more."""
     week = 7 * 86400
-    state.append_decisions([at(-week - 60, "old"), at(-week + 60, "young")])
+    state.append_decisions([at(-week - 3600, "old"), at(-week + 3600, "young")])
     state.append_decisions([at(0, "new")])
 
     assert [one.name for one in state.decisions()] == ["new", "young"]
