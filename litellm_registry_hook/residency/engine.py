@@ -144,11 +144,11 @@ class Residency:
         """
         for number, want in enumerate(wants):
             if self.view.enter(want.use):
-                return Lease(number, want.use, self.view, _stays(want))
+                return Lease(number, want.use, self.view, stays_of(want))
         answer = await self._at_desk(tuple(wants), wait_s, gone)
         if isinstance(answer, Granted):
             want = wants[answer.number]
-            return Lease(answer.number, want.use, self.view, _stays(want))
+            return Lease(answer.number, want.use, self.view, stays_of(want))
         return answer
 
     async def _at_desk(self, wants: tuple[Want, ...], wait_s: float, gone: Gone | None) -> Answer:
@@ -188,7 +188,7 @@ class Residency:
             raise
 
 
-def _stays(want: Want) -> float | None:
+def stays_of(want: Want) -> float | None:
     """Return the seconds a model stays loaded after a call of ours; 0 where the registry does not say."""
     if want.model is None:
         return 0.0

@@ -198,3 +198,53 @@ def test_a_model_in_use_by_another_worker_is_not_unloaded() -> None:
     world.finish(inside)
     world.run(2)
     assert isinstance(world.serve("big-b", worker=0).answer, Granted)
+
+
+@pytest.mark.parametrize("gap_s", [0.05, 0.3, 0.7])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_asks_to_leave_at_once_is_not_used_while_it_leaves(workers: int, gap_s: float) -> None:
+    """keep_alive 0 in the registry: a second request right after the first never meets a model on its way out."""
+    registry = two_big()
+    registry["models"][0]["gpu_residency"]["keep_alive"] = "0"
+    world = World(registry, large_home(), workers)
+    world.run(10)
+    for turn in range(6):
+        request = world.serve("big-a", worker=turn % workers, for_s=0.2)
+        assert isinstance(request.answer, Granted), reason(request)
+        world.run(gap_s)
+    assert (world.cold, world.sim.evictions, world.sim.left("bge-m3")) == ([], [], [])
+
+
+def test_a_wait_ends_in_time_also_where_the_machine_is_held() -> None:
+    """Somebody holds the machine's lock all the time: the request is refused after its wait, with its size and the fix."""
+    world = started(1)
+    machine = world.workers[0].board.machine(world.want("big-a").slot)
+    assert world.ledger.take("gpu-lock", machine, "calibrate", 1000)
+    request = world.ask("big-a", wait_s=5)
+    world.run(4)
+    assert request.answer is None
+    world.run(3)
+    assert reason(request) == (
+        "gpu_no_headroom: big-a (9000 MB) has to wait: another load is being prepared on its machine; "
+        "send x-registry-wait, or try again"
+    )
+
+
+def test_what_cannot_be_decided_is_refused_and_holds_up_nobody() -> None:
+    """A bug in the decision about one model is a refusal of its requests; the others are served."""
+    world = started(1)
+    board = world.workers[0].board
+    decide = board.decide
+
+    def broken(want: Any, **more: Any) -> Any:
+        if want.model.id == "big-b":
+            raise RuntimeError("a bug")
+        return decide(want, **more)
+
+    board.decide = broken  # type: ignore[method-assign]
+    refused, served = world.ask("big-b"), world.ask("big-a")
+    world.run(10)
+    assert reason(refused) == (
+        "gpu_state_unknown: big-b is not loaded: the gate failed and lets nothing through; see the log"
+    )
+    assert isinstance(served.answer, Granted)

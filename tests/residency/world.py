@@ -23,13 +23,14 @@ from litellm_registry_hook.core.gpu.facts import (
     Snapshot,
 )
 from litellm_registry_hook.core.gpu.names import full_name, slot_of
-from litellm_registry_hook.core.gpu.pinning import keep_seconds_of, load_keep_alive_of, options_of
+from litellm_registry_hook.core.gpu.pinning import load_keep_alive_of, options_of
 from litellm_registry_hook.core.gpu.ports import Row
 from litellm_registry_hook.core.gpu.verdict import No, Use, Want
 from litellm_registry_hook.core.registry import Model, Registry
 from litellm_registry_hook.errors import StateError
 from litellm_registry_hook.residency.board import Board, Sources
 from litellm_registry_hook.residency.desk import Desk
+from litellm_registry_hook.residency.engine import stays_of
 from litellm_registry_hook.residency.keeper import Keeper
 from litellm_registry_hook.residency.ticket import Answer, Granted, Ticket
 from litellm_registry_hook.residency.view import View
@@ -327,9 +328,8 @@ class World:
     def _call(self, request: Request) -> None:
         model = request.want.model
         assert isinstance(model, Model)
-        keep = keep_seconds_of(model)
-        options = options_of(model)
-        request.call = self.sim.begin(name_of(request.want.slot), -1 if keep is None else f"{keep:g}s", options)
+        # What the deployment hook puts into each call (residency/runners.py).
+        request.call = self.sim.begin(name_of(request.want.slot), load_keep_alive_of(model), options_of(model))
         if request.call.state != "running":
             self.cold.append(request)
 
@@ -343,8 +343,7 @@ class World:
                 self.sim.finish(request.call)
             else:
                 self.sim.cancel(request.call)
-            stays = keep_seconds_of(request.want.model) if request.want.model else 0.0
-            request.worker.view.leave(request.want.use, stays)
+            request.worker.view.leave(request.want.use, stays_of(request.want))
 
     def hang_up(self, request: Request) -> None:
         """Its client goes away."""

@@ -1,0 +1,64 @@
+"""What a failed attempt says of its upstream, and what it must not be taken for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import litellm
+import pytest
+from litellm.exceptions import RateLimitError
+
+from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.scope import Scope
+from litellm_registry_hook.core.gpu.facts import Slot
+from litellm_registry_hook.core.gpu.verdict import Want
+from litellm_registry_hook.core.routes import Route
+from litellm_registry_hook.residency.engine import Lease
+from litellm_registry_hook.residency.view import View
+from tests.upstreams import Upstream
+
+
+async def raised(up: Upstream, **call: Any) -> Exception:
+    """Return what LiteLLM raises for a chat at an upstream."""
+    with pytest.raises(Exception) as caught:
+        await litellm.acompletion(
+            model="openai/m", api_base=up.openai_base, api_key="sk-x", max_retries=0,
+            messages=[{"role": "user", "content": "hi"}], **call,
+        )  # fmt: skip
+    return caught.value
+
+
+@pytest.mark.filterwarnings("ignore")  # LiteLLM imports lazily, and pydantic warns of what it imports
+async def test_a_400_that_quotes_a_rate_limit_is_a_400() -> None:
+    """LiteLLM raises RateLimitError for any body with those words; the upstream's own status counts."""
+    with Upstream() as up:
+        up.fail(400, {"error": {"message": "Invalid value: 'what is a rate limit'", "type": "invalid_request_error"}})
+        false = await raised(up)
+        up.fail(429, {"error": {"message": "Rate limit reached", "type": "rate_limit"}}, headers={"Retry-After": "7"})
+        true = await raised(up)
+    assert isinstance(false, RateLimitError)
+    assert host.failure_of(false).status == 400
+    assert (host.failure_of(true).status, host.failure_of(true).retry_after_s) == (429, 7.0)
+
+
+def test_headers_that_are_no_mapping_are_no_headers() -> None:
+    """An exception with a list of pairs for headers is still a failure of its status."""
+    error = RuntimeError("down")
+    error.status_code = 503  # type: ignore[attr-defined]
+    error.headers = [("retry-after", "3")]  # type: ignore[attr-defined]
+    found = host.failure_of(error)
+    assert (found.status, found.retry_after_s, found.headers) == (503, None, {})
+
+
+def test_a_lease_that_comes_after_the_end_is_not_kept() -> None:
+    """A call that outlives its request, in the background, holds its runner for itself alone."""
+    from litellm_registry_hook.adapter.gpu import GpuGate
+
+    view, scope = View(lambda: 100.0), Scope(Route("model"), {}, ends=True)
+    want = Want(None, Slot("http://127.0.0.1:11434", "m"))
+    view.read_at, view.resident = 100.0, {want.use: 1000.0}
+    for _ in range(2):
+        assert view.enter(want.use)
+        GpuGate.keep(scope, Lease(0, want.use, view, 0.0))
+        scope.end()
+    assert view.busy() == {}
