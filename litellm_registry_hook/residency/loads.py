@@ -17,6 +17,7 @@ log = logging.getLogger("litellm_registry_hook")
 # After a load that failed; the server may have thrown everything out for it, so it is not repeated at once.
 FAILED_S: Final = 5.0
 OUT_OF_MEMORY_S: Final = 30.0
+ANSWER_S: Final = 15.0
 OUT_OF_MEMORY: Final = re.compile(r"out of memory|\boom\b|insufficient memory|more system memory", re.IGNORECASE)
 
 
@@ -26,7 +27,7 @@ class Load:
 
     Attributes:
         want: what is loaded. claim: its booking. running: whether the server has been asked. renewed: moment of the
-            last sign of life.
+            last sign of life. answered: when the server took it, while /api/ps does not answer.
 
     """
 
@@ -34,6 +35,7 @@ class Load:
     claim: Claim
     running: bool = False
     renewed: float = 0.0
+    answered: float | None = None
 
 
 class Loads:
@@ -69,8 +71,19 @@ class Loads:
         load = self.running.get(slot)
         if load is None:
             return
-        seconds = self.board.clock() - load.claim.began
         self.board.look([slot.api_base])
+        if error is None and self._stalls(slot):
+            # It waits for another runner's end, say: what it answers then counts, and the booking stands until then.
+            load.answered = self.board.clock()
+            return
+        self._judge(slot, load, error)
+
+    def _stalls(self, slot: Slot) -> bool:
+        server = self.board.snapshot.servers.get(slot.api_base)
+        return server is not None and server.state == "stalled"
+
+    def _judge(self, slot: Slot, load: Load, error: str | None) -> None:
+        seconds = self.board.clock() - load.claim.began
         if error is None and not self.board.view.resident.get(load.want.use):
             error = self._why_not_resident(load.want)
         if error is None:
@@ -94,6 +107,8 @@ class Loads:
                 f"only {found.vram_mb:.0f} of its {found.size_mb:.0f} MB went onto the GPU "
                 "(gpu_residency_policy.partial_offload is refuse)"
             )
+        if self._stalls(want.slot):
+            return f"the server took the load, but has not answered /api/ps for {ANSWER_S:g} s"
         return "the server took the load, but /api/ps does not show the model as loaded as asked"
 
     def release(self, slot: Slot) -> None:
@@ -103,9 +118,11 @@ class Loads:
             self.board.note_claim(slot, None)
 
     def renew(self) -> None:
-        """Give a sign of life for each load."""
+        """Give a sign of life for each load, and end those whose server answers again."""
         now = self.board.clock()
         for slot, load in list(self.running.items()):
             if now - load.renewed >= RENEW_S:
                 load.renewed = now
                 self.board.take(CLAIM, key_of(slot), LIFE_S, claim_data(load.claim))
+            if load.answered is not None and (not self._stalls(slot) or now - load.answered >= ANSWER_S):
+                self._judge(slot, load, None)

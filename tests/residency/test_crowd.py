@@ -248,3 +248,28 @@ def test_what_cannot_be_decided_is_refused_and_holds_up_nobody() -> None:
         "gpu_state_unknown: big-b is not loaded: the gate failed and lets nothing through; see the log"
     )
     assert isinstance(served.answer, Granted)
+
+
+def test_a_load_that_ends_while_ps_stalls_is_a_good_one() -> None:
+    """/api/ps does not answer at the end of a load: those who wait get the model once it does."""
+    world = started(1)
+    first, second = world.ask("big-a"), world.ask("big-a")
+    world.run(1)
+    world.sim.stall(world.clock() + 8)
+    world.run(5)
+    assert (first.answer, second.answer, claims(world)) == (None, None, ["big-a:14b"])
+    world.run(8)
+    assert isinstance(first.answer, Granted), reason(first)
+    assert isinstance(second.answer, Granted), reason(second)
+    assert (loads(world), claims(world), world.workers[0].board.counts.get("failed_loads", 0)) == (["big-a:14b"], [], 0)
+
+
+def test_a_load_whose_server_never_shows_it_ends_with_a_reason() -> None:
+    """/api/ps stays silent: the request ends after fifteen seconds and nothing stays booked."""
+    world = started(1)
+    request = world.ask("big-a")
+    world.run(1)
+    world.sim.stall(world.clock() + 60)
+    world.run(25)
+    assert "has not answered /api/ps for 15 s" in reason(request)
+    assert claims(world) == []
