@@ -318,6 +318,11 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     return _SECRET.sub(r"\1***", text)
 
 
+def without_addresses(text: str) -> str:
+    """Hide addresses inside the house: where a model is served is not a client's to know."""
+    return _ADDRESS.sub("***", text)
+
+
 def failure_of(error: BaseException, secrets: Iterable[str] = ()) -> Failure:
     """Translate an exception of an attempt; `secrets` are masked in its words.
 

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from time import monotonic
 from typing import IO, Any, NoReturn
 
+from litellm_registry_hook.adapter import host
 from litellm_registry_hook.core.consent import ANONYMOUS, Caller
 from litellm_registry_hook.core.plan import Ask, Plan, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip, headers_of
@@ -126,11 +127,17 @@ class RefusedError(HTTPException):
         self.refusal = refusal
 
 
+def _for_clients(refusal: Refusal) -> Refusal:
+    """Hide addresses; `explain` shows them to admins."""
+    told = tuple(replace(skip, reason=host.without_addresses(skip.reason)) for skip in refusal.candidates)
+    return replace(refusal, message=host.without_addresses(refusal.message), candidates=told)
+
+
 def raise_refusal(refusal: Refusal) -> NoReturn:
     """Note the refusal on the request and raise it."""
     scope = SCOPE.get()
     if scope is not None:
-        refusal = replace(refusal, waited=scope.wait_s > 0)
+        refusal = replace(_for_clients(refusal), waited=scope.wait_s > 0)
         scope.refusal = refusal
         scope.tier = refusal.tier or scope.tier
         scope.skipped = refusal.candidates or scope.skipped
