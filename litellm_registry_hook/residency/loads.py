@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from litellm_registry_hook.core.gpu.facts import Claim, Slot
+from litellm_registry_hook.core.gpu.resident import is_partial
 from litellm_registry_hook.core.gpu.verdict import Want
 from litellm_registry_hook.residency.board import Board, Starter, named
 from litellm_registry_hook.residency.records import CLAIM, FAILED, LIFE_S, RENEW_S, claim_data, key_of
@@ -26,14 +27,13 @@ class Load:
     """One load.
 
     Attributes:
-        want: what is loaded. claim: its booking. running: whether the server has been asked. renewed: moment of the
-            last sign of life. answered: when the server took it, while /api/ps does not answer.
+        want: what is loaded. claim: its booking. renewed: moment of the last sign of life.
+        answered: when the server took it, while /api/ps does not answer.
 
     """
 
     want: Want
     claim: Claim
-    running: bool = False
     renewed: float = 0.0
     answered: float | None = None
 
@@ -62,7 +62,6 @@ class Loads:
     def start(self, slot: Slot, why: str) -> None:
         """Ask the server to load what is booked."""
         load = self.running[slot]
-        load.running = True
         self.board.count("loads")
         log.info("loading %s: %s", named(slot), why)
         self.starter.load(load.want, lambda error: self.post(lambda: self._done(slot, error)))
@@ -90,6 +89,7 @@ class Loads:
             # Not the oldest of all: those who waited for it come next, here and in the other workers.
             self.board.view.last_used[slot] = self.board.clock()
             log.info("%s is loaded after %.1f s", named(slot), seconds)
+            self._warn_of_part(load.want)
         else:
             self.board.count("failed_loads")
             log.warning("%s was not loaded: %s", named(slot), error)
@@ -97,6 +97,15 @@ class Loads:
             self.board.take(FAILED, key_of(slot), OUT_OF_MEMORY_S if memory else FAILED_S, {"why": error})
         self.release(slot)
         self.ended(slot, error)
+
+    def _warn_of_part(self, want: Want) -> None:
+        """Say what `partial_offload: warn` asks for: the model is served, partly from main memory."""
+        if self.board.registry().gpu_residency_policy.partial_offload != "warn":
+            return
+        server = self.board.snapshot.servers.get(want.slot.api_base)
+        found = next((one for one in server.loaded if one.name == want.slot.name), None) if server else None
+        if found is not None and is_partial(found):
+            log.warning("%s has only %.0f of its %.0f MB on the GPU", named(want.slot), found.vram_mb, found.size_mb)
 
     def _why_not_resident(self, want: Want) -> str:
         server = self.board.snapshot.servers.get(want.slot.api_base)

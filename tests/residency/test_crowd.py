@@ -273,3 +273,16 @@ def test_a_load_whose_server_never_shows_it_ends_with_a_reason() -> None:
     world.run(25)
     assert "has not answered /api/ps for 15 s" in reason(request)
     assert claims(world) == []
+
+
+@pytest.mark.parametrize("policy", ["allow", "warn"])
+def test_a_model_that_spills_is_served_and_warned_of_where_asked(policy: str, caplog: pytest.LogCaptureFixture) -> None:
+    """partial_offload warn serves like allow, and says in the log what is not on the GPU."""
+    registry = two_big()
+    del registry["models"][2], registry["routing"]["tiers"]["embed"]
+    registry["gpu_residency_policy"] = {"partial_offload": policy}
+    home = large_home()
+    home.cards[0].total_mb = 8000.0
+    request = World(registry, home).serve("big-a")
+    assert isinstance(request.answer, Granted), reason(request)
+    assert ("MB on the GPU" in caplog.text) is (policy == "warn")
