@@ -14,6 +14,7 @@ from litellm_registry_hook.cli.run import run
 
 # name: module, attribute, one line of help
 COMMANDS = {
+    "init": ("init_cmd", "init", "Look at the servers that run already, and write a registry of them."),
     "list": ("list_cmd", "list_models", "List the models."),
     "resolve": ("resolve_cmd", "resolve", "Print the first usable model of a tier."),
     "probe-config": (

@@ -295,6 +295,7 @@ def test_help_lists_the_commands_without_importing_them() -> None:
     assert done.stdout.splitlines()[-1] == "0 []"
     commands = done.stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in commands if line.startswith("  ") and not line.startswith("   ")] == [
+        "init",
         "list",
         "resolve",
         "probe-config",

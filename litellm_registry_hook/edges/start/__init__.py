@@ -1,0 +1,1 @@
+"""Looking at what runs already, by calls that load nothing and cost nothing, and writing the registry of it."""
