@@ -1,0 +1,94 @@
+"""Keys that stand in a config: never copied into the registry, which is under version control."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from litellm_registry_hook.core.start.carry_entries import Entry, texts
+from litellm_registry_hook.core.sync_masking import is_secret_path, shown_text
+
+ENVIRON = "os.environ/"
+# What people write where a server asks for no key.
+_WORDS = """
+- anything dummy empty fake fake-key key lm-studio n/a na no-key no_key none not-needed not-used null ollama placeholder
+sk-no-key-required token unused vllm x xx xxx
+"""
+_PLACEHOLDERS = frozenset(_WORDS.split())
+# Names with "key", "token", … in them that hold no secret.
+_HARMLESS = re.compile(
+    r"^(?:litellm_credential_name|max_tokens|max_completion_tokens|tokenizer|.*_tokens|.*_file|.*_path)$|cost_per"
+)
+_FILE = re.compile(r"^[~./\w-][\w./~ -]*\.(?:json|pem|key)$")
+_WORD = re.compile(r"[^A-Z0-9]+")
+
+
+def literal_secrets(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and text of every secret that stands in the parameters itself."""
+    for path, text in texts(params):
+        if text.startswith(ENVIRON) or text.strip().lower() in _PLACEHOLDERS or not text.strip():
+            continue
+        if path and _HARMLESS.search(path[-1]):
+            continue
+        if (is_secret_path(path) and not _FILE.match(text)) or shown_text(text) != text:
+            yield path, text
+
+
+class Names:
+    """Names of environment variables for keys: one for each different value."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[str, str] = {}
+        self._where: dict[str, list[str]] = {}
+
+    def name_for(self, entry: Entry, path: tuple[str, ...], value: str) -> str:
+        """Return the name that holds a value, a new one where the value is new."""
+        if value not in self._by_value:
+            wanted = self.suggestion(entry, path)
+            taken = set(self._by_value.values())
+            name, number = wanted, 2
+            while name in taken:
+                name = f"{wanted}_{number}"
+                number += 1
+            self._by_value[value] = name
+        name = self._by_value[value]
+        where = self._where.setdefault(name, [])
+        place = f"model_list[{entry.index}].litellm_params.{'.'.join(path)}"
+        if place not in where:
+            where.append(place)
+        return name
+
+    @staticmethod
+    def suggestion(entry: Entry, path: tuple[str, ...]) -> str:
+        """Return a name for a secret of an entry."""
+        wanted = _WORD.sub("_", f"{entry.name}_{path[-1] if path else 'value'}".upper()).strip("_")
+        return f"KEY_{wanted}" if wanted[:1].isdigit() else wanted
+
+    def lines(self) -> tuple[str, ...]:
+        """Return which name takes the value from where, without the values."""
+        return tuple(f"{name} = what stands in {places[0]}" for name, places in self._where.items())
+
+
+def replaced(params: Mapping[str, Any], entry: Entry, names: Names) -> dict[str, Any]:
+    """Return the parameters with os.environ/NAME in the place of each secret."""
+    found = dict(literal_secrets(params))
+
+    def walk(value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, str):
+            hit = found.get(path)
+            return f"{ENVIRON}{names.name_for(entry, path, value)}" if hit == value else value
+        if isinstance(value, Mapping):
+            return {key: walk(item, (*path, str(key))) for key, item in value.items()}
+        return [walk(item, path) for item in value] if isinstance(value, list) else value
+
+    return {str(key): walk(value, (str(key),)) for key, value in params.items()}
+
+
+def replaceable(params: Mapping[str, Any]) -> bool:
+    """Say whether LiteLLM would read every secret from the environment.
+
+    It resolves `os.environ/` in the values of litellm_params themselves, not in what is nested in them
+    (proxy_server.py:7081); a key inside an address cannot be taken out of it.
+    """
+    return all(len(path) == 1 and is_secret_path(path) for path, _ in literal_secrets(params))
