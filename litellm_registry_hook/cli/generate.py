@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from litellm_registry_hook.cli.opt_in_options import ADMIN_KEY
+from litellm_registry_hook.cli.running_text import running_data, running_lines
 from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
+from litellm_registry_hook.core.running import Comparison, Running
 from litellm_registry_hook.core.sync import Difference
 from litellm_registry_hook.core.sync_masking import shown, shown_text
 from litellm_registry_hook.core.sync_settings import SettingEdit
@@ -35,33 +39,87 @@ NO, ERROR = 1, 2
 @click.option("--check", is_flag=True, help="Write nothing; print what differs and exit 1 if anything does.")
 @click.option("--diff", is_flag=True, help="Write nothing; print a unified diff and exit 1 if it is not empty.")
 @click.option("--adopt", is_flag=True, help="Replace entries of others that carry a name of the registry.")
+@click.option(
+    "--running", "url", metavar="URL", help="With --check: compare with what the proxy at URL has loaded too."
+)
+@click.option(
+    "--admin-key-env",
+    metavar="NAME",
+    default=ADMIN_KEY,
+    show_default=True,
+    help="The variable with that proxy's admin key; the key itself never stands on a command line.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def generate(
-    registry_file: str | None, config_file: str, *, check: bool, diff: bool, adopt: bool, as_json: bool
+    registry_file: str | None,
+    config_file: str,
+    *,
+    check: bool,
+    diff: bool,
+    adopt: bool,
+    url: str | None,
+    admin_key_env: str,
+    as_json: bool,
 ) -> None:
     """Make the entries of a LiteLLM config that belong to the registry match it.
 
     Every other byte stays as it is. Exit codes: 0 done or nothing to do, 1 --check or --diff found something, 2 error.
     """
+    if url is not None and not check:
+        raise click.UsageError("--running goes with --check: it compares, and writes nothing")
     path = Path(config_file)
+    beside: _Beside | None = None
     try:
         registry = load_registry(registry_file)
         if check or diff:
             synced = sync_config(registry, read_config(path), adopt=adopt)
         else:
             synced = _write(registry, path, adopt=adopt)
+        if url is not None:
+            beside = _compare(registry, registry_file, synced, url, admin_key_env)
     except RegistryHookError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(ERROR) from None
     for warning in synced.warnings:
         click.echo(f"warning: {warning_line(path, warning)}", err=True)
+    # A proxy can be looked at from where its config is not.
+    elsewhere = beside is not None and not synced.file.exists
+    if elsewhere:
+        click.echo(f"note: {path} is not here: the proxy is compared with the registry alone", err=True)
     if as_json:
-        click.echo(json.dumps(_report(synced, written=not (check or diff)), indent=2, ensure_ascii=False, default=str))
+        data = _report(synced, written=not (check or diff), elsewhere=elsewhere)
+        if beside is not None:
+            data["running"] = running_data(beside.running, beside.compared)
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
     else:
-        for line in _lines(synced, check=check, diff=diff):
+        lines = [] if elsewhere else _lines(synced, check=check, diff=diff)
+        if beside is not None:
+            differs = synced.changed and not elsewhere
+            lines.extend(running_lines(beside.running, beside.compared, file_differs=differs))
+        for line in lines:
             click.echo(line)
-    if (check or diff) and synced.changed:
+    found = synced.changed and not elsewhere
+    if (check or diff) and (found or (beside is not None and beside.compared.gaps)):
         raise SystemExit(NO)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """A running proxy and what it has otherwise."""
+
+    running: Running
+    compared: Comparison
+
+
+def _compare(registry: Registry, registry_file: str | None, synced: Synced, url: str, admin_key_env: str) -> _Beside:
+    from litellm_registry_hook.core.running import compare  # noqa: PLC0415
+    from litellm_registry_hook.edges.config_file import contents  # noqa: PLC0415
+    from litellm_registry_hook.edges.registry_file import digest_of, registry_path  # noqa: PLC0415
+    from litellm_registry_hook.edges.running import read_running  # noqa: PLC0415
+
+    running = read_running(url, admin_key_env)
+    configs = contents(synced.file) if synced.file.exists else None
+    return _Beside(running, compare(registry, digest_of(registry_path(registry_file)), running, configs))
 
 
 def _write(registry: Registry, path: Path, *, adopt: bool) -> Synced:
@@ -137,10 +195,10 @@ def _text(value: Any, keys: tuple[str, ...]) -> str:
     return json.dumps(shown(value, keys), ensure_ascii=False, default=str)
 
 
-def _report(synced: Synced, *, written: bool) -> dict[str, Any]:
+def _report(synced: Synced, *, written: bool, elsewhere: bool = False) -> dict[str, Any]:
     return {
         "config": str(synced.file.path),
-        "changed": synced.changed,
+        "changed": synced.changed and not elsewhere,
         "written": written and synced.changed,
         "differences": [
             {
@@ -149,7 +207,7 @@ def _report(synced: Synced, *, written: bool) -> dict[str, Any]:
                 "was": shown(d.was, d.keys),
                 "wanted": shown(d.wanted, d.keys),
             }
-            for d in synced.plan.differences
+            for d in (() if elsewhere else synced.plan.differences)
         ],
         "warnings": [
             {"code": w.code, "path": w.path, "message": shown_text(w.message), "hint": w.hint} for w in synced.warnings

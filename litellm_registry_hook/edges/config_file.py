@@ -122,6 +122,17 @@ def sync_config(registry: Registry, file: ConfigFile, *, adopt: bool = False, lo
     return Synced(file, plan, splicer.text, tuple(splicer.removed), tuple(splicer.added), warnings)
 
 
+def contents(file: ConfigFile) -> tuple[Mapping[str, Any], ...]:
+    """Return what a config and the files that it includes say; files that cannot be read are left out.
+
+    Raises:
+        ConfigError: the config itself is not YAML.
+
+    """
+    config = _config_data(file.text, str(file.path))
+    return (config, *(content for _, content in _included(file.path, config)[0]))
+
+
 def write_config(synced: Synced) -> None:
     """Write the new text back at once; the caller holds the lock.
 
