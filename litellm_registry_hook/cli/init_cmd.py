@@ -30,6 +30,8 @@ CONFIG = "litellm-config.yaml"
 @click.option("--openai", multiple=True, metavar="URL", help="vLLM, llama.cpp, LM Studio, …")
 @click.option("--key-env", multiple=True, metavar="URL=NAME", help="Variable with a server's key.")
 @click.option("--from-config", metavar="FILE", help="A LiteLLM config to carry over.")
+@click.option("--keep-foreign", multiple=True, metavar="NAME", help="Leave a model_name of it to LiteLLM.")
+@click.option("--secrets-to-env", is_flag=True, help="Write os.environ/NAME for its keys.")
 @click.option("-o", "--output", metavar="FILE", help="Default: as --registry.")
 @click.option("--embedder", metavar="ID", help="The model of the tier embed.")
 @click.option("--never-evict", multiple=True, metavar="ID", help="Stays on the GPU for good.")
@@ -68,9 +70,9 @@ def init(**given: Any) -> int:
     if not _writable(path, force=given["force"], yes=given["yes"]):
         return EXIT_NO
     choices = _choices(given)
-    imported = _imported(given["from_config"]) if given["from_config"] else None
+    imported, names = _import(given) if given["from_config"] else (None, set())
     found = _look(_targets(given, imported), given)
-    choices = decide(found, _checked(found, choices), yes=given["yes"])
+    choices = decide(found, _checked(found, choices, names), yes=given["yes"])
     proposal = propose(found, choices)
     if imported is not None:
         proposal = merge(proposal, imported)
@@ -134,6 +136,9 @@ def _choices(given: dict[str, Any]) -> Choices:
 
     if given["never_evict"] and given["no_never_evict"]:
         raise click.UsageError("--never-evict and --no-never-evict contradict each other")
+    for option in ("keep_foreign", "secrets_to_env"):
+        if given[option] and not given["from_config"]:
+            raise click.UsageError(f"--{option.replace('_', '-')} goes with --from-config FILE")
     totals = [text if "=" in text else f"localhost={text}" for text in given["gpu_total"]]
     stay = tuple(dict.fromkeys(given["never_evict"])) if given["never_evict"] else None
     return Choices(
@@ -201,8 +206,8 @@ def _look(targets: list[Target], given: dict[str, Any]) -> Found:
         return look(targets, bar, answer_s=given["timeout"], gpus=not given["no_gpu"])
 
 
-def _checked(found: Found, choices: Choices) -> Choices:
-    """Return the choices once more: ids that options name must be there.
+def _checked(found: Found, choices: Choices, elsewhere: set[str]) -> Choices:
+    """Return the choices once more: ids that options name must be there, or in the imported config.
 
     Raises:
         click.UsageError: one is not; names those that are.
@@ -230,7 +235,7 @@ def _checked(found: Found, choices: Choices) -> Choices:
         "free": {one for one in choices.free if "://" not in one},
     }
     for option, wanted in named.items():
-        for one in sorted(wanted - set(ids)):
+        for one in sorted(wanted - set(ids) - (elsewhere if option in {"dimensions", "free"} else set())):
             there = ", ".join(list(ids)[:20]) or "none"
             raise click.UsageError(f"--{option}: {one} was not found; found were: {there}")
     if choices.embedder is not None and ids[choices.embedder].kind != "embed":
@@ -238,22 +243,35 @@ def _checked(found: Found, choices: Choices) -> Choices:
     return choices
 
 
-def _imported(file: str) -> Proposal:
-    """Return the proposal of a LiteLLM config.
+def _import(given: dict[str, Any]) -> tuple[Proposal, set[str]]:
+    """Return the proposal of a LiteLLM config, and its model_names: --free and --dimensions may name them.
 
     Raises:
         ConfigError: it cannot be read.
 
     """
-    from litellm_registry_hook.core.start.carry import carry  # noqa: PLC0415
-    from litellm_registry_hook.edges.config_file import read_config  # noqa: PLC0415
-    from litellm_registry_hook.edges.yaml_plain import read_yaml  # noqa: PLC0415
+    from litellm_registry_hook.cli.init_import import read_import  # noqa: PLC0415
 
-    config = read_config(Path(file))
-    if not config.exists:
-        raise RegistryError(f"--from-config: there is no file {file}")
-    value = read_yaml(config.text).value
-    return carry(value if isinstance(value, dict) else {})
+    file = given["from_config"]
+    names = _model_names(file)
+    proposal = read_import(
+        file,
+        given["keep_foreign"],
+        [one for one in given["free"] if one in names],
+        [one for one in given["dimensions"] if one.rpartition("=")[0] in names],
+        secrets_to_env=given["secrets_to_env"],
+    )
+    return proposal, names
+
+
+def _model_names(file: str) -> set[str]:
+    from litellm_registry_hook.edges.config_file import read_config  # noqa: PLC0415
+    from litellm_registry_hook.edges.config_tree import read_document  # noqa: PLC0415
+
+    data = read_document(read_config(Path(file)).text, file).data
+    listed = data.get("model_list") if isinstance(data, dict) else None
+    entries = listed if isinstance(listed, list) else []
+    return {str(entry.get("model_name")) for entry in entries if isinstance(entry, dict)}
 
 
 def _write(path: Path, proposal: Proposal) -> list[Problem]:

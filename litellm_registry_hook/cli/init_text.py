@@ -108,6 +108,9 @@ def show(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Proble
             table.add_row(*map(words, cells))
         if len(ids) > _SHOWN:
             table.add_row("", words(f"and {len(ids) - _SHOWN} more"), "", "")
+    listed = {one for ids in proposal.tiers.values() for one in ids}
+    for number, one in enumerate([one for one in entries if one not in listed][:_SHOWN]):
+        table.add_row("" if number else "none", words(one), "", "by its name only")
     put(table)
     gpus = proposal.policy.get("gpus", {})
     if gpus:

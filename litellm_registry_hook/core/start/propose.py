@@ -20,7 +20,7 @@ from litellm_registry_hook.core.start.tiers import Tiers, tiers_of
 _ROLES: Final = {"chat": "chat", "embed": "embedder", "rerank": "reranker"}
 _OPEN: Final = "the memory of its GPU is not known: the gate is open here"
 _HEAD: Final = (
-    "The models of this house, as `litellm-registry init` found them.",
+    "The models of this house, written by `litellm-registry init`.",
     "Callers name a tier of routing.tiers, never a model.",
     "Check this file:        litellm-registry validate",
     "Measure the sizes:      litellm-registry calibrate",
