@@ -40,7 +40,9 @@ _BARE: Final = (
 _CHATTY: Final = re.compile(
     r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|chat|instruct|deepseek|kimi|command|phi|nova|grok|sonar"
 )
-SIZE_UNKNOWN: Final = "its size is not known, so it is served only while it is loaded: run litellm-registry calibrate"
+SIZE_UNKNOWN: Final = (
+    "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures it"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ def top_notes(found: Found, result: Result, secrets: Names) -> tuple[str, ...]:
         )
     stay = [name for name in found.groups if name not in found.carried]
     if stay:
-        lines.append(f"Not in here, still LiteLLM's, and metered from now on (routing.unlisted_models): {', '.join(stay)}.")
+        names = ", ".join(stay)
+        lines.append(f"Not in here, still LiteLLM's, and metered from now on (routing.unlisted_models): {names}.")
     told = secrets.lines()
     if told:
         lines.append("Put these into the environment of the proxy before the config is generated anew:")

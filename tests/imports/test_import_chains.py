@@ -1,0 +1,69 @@
+"""Fallbacks: our reading of them against LiteLLM's own Router, and the rules that a few configs show."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from litellm_registry_hook.core.start.carry_chains import hops, read_chains
+from tests.host.proxy import clean_env
+from tests.upstreams import Upstream
+
+NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
+
+
+def graphs(count: int) -> list[dict[str, Any]]:
+    """Random fallbacks, some under `*` and some in circles."""
+    dice = random.Random(20)
+    found = []
+    for _ in range(count):
+        heads = dice.sample([*NAMES, "x"], dice.randint(1, 6))
+        chains = [{head: dice.sample([*NAMES, "x"], dice.randint(1, 3))} for head in heads]
+        if dice.random() < 0.3:
+            chains.append({"*": dice.sample(NAMES, 2)})
+        found.append(
+            {"names": NAMES, "fallbacks": chains, "aliases": {"x": "a"}, "ask": dice.choice([*NAMES[:3], "x"])}
+        )
+    return found
+
+
+@pytest.mark.host
+def test_names_are_tried_in_the_order_in_which_the_router_tries_them() -> None:
+    """For forty random graphs the Router, with every model failing, calls exactly the names that hops() gives."""
+    work = graphs(40)
+    with Upstream("failing") as up:
+        up.fail(500)
+        subprocess.run(
+            [sys.executable, str(Path(__file__).with_name("router_walk.py"))],
+            input=json.dumps({"base": up.openai_base, "graphs": work}), text=True, check=True, env=clean_env(),
+            capture_output=True,
+        )  # fmt: skip
+        seen: list[list[str]] = [[] for _ in work]
+        for call in up.generating_calls:
+            seen[int(call.json["messages"][0]["content"])].append(call.model or "")
+
+    wanted = []
+    for graph in work:
+        chains, _ = read_chains({"router_settings": {"fallbacks": graph["fallbacks"]}})
+        asked = [graph["ask"], *hops(chains, graph["ask"])]
+        wanted.append([graph["aliases"].get(name, name) for name in asked])
+
+    assert seen == wanted
+
+
+def test_router_settings_win_over_litellm_settings() -> None:
+    """As in LiteLLM, fallbacks of litellm_settings count only where router_settings have none."""
+    both = {
+        "router_settings": {"fallbacks": [{"a": ["b"]}]},
+        "litellm_settings": {"fallbacks": [{"a": ["c"]}], "default_fallbacks": ["d"]},
+    }
+
+    chains, left = read_chains(both)
+
+    assert (hops(chains, "a"), hops(chains, "z"), left) == (("b",), ("d",), ())
