@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
 from litellm_registry_hook._version import __version__
-from litellm_registry_hook.cli.options import group_options
+from litellm_registry_hook.cli.options import example, group_options
 from litellm_registry_hook.cli.run import run
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name: module, attribute, one line of help
 COMMANDS = {
@@ -34,6 +38,7 @@ COMMANDS = {
     "status": ("status_cmd", "status", "Show tiers, GPU memory, quotas, loads and workers as they are now."),
     "doctor": ("doctor_cmd", "doctor", "Find side doors past the gates, and how to close them."),
     "serve": ("serve", "serve", "Start the LiteLLM proxy with the registry in force."),
+    "completion": ("completion_cmd", "completion", "Print the completion script of bash, zsh or fish."),
 }
 
 
@@ -58,13 +63,37 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a mistyped one is told the nearest name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            from litellm_registry_hook.core.suggest import nearest  # noqa: PLC0415
+
+            close = nearest(name, self.list_commands(ctx))
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {close!r}?" if close is not None else ""))
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the commands without importing them."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][2]) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands into the help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("litellm-registry explain --tier large"),
+)
 @click.version_option(__version__, prog_name="litellm-registry")
 @group_options
 def cli(registry: str | None, json: bool) -> None:

@@ -11,7 +11,7 @@ from litellm_registry_hook.core.gpu.names import full_name
 from litellm_registry_hook.core.start.choices import Choices
 from litellm_registry_hook.core.start.found import Found, OllamaModel, OllamaSeen, OpenAiModel, OpenAiSeen, TeiSeen
 from litellm_registry_hook.core.start.known_vectors import known_length
-from litellm_registry_hook.core.start.name import TIERS, params_in, unused
+from litellm_registry_hook.core.start.name import TIERS, legal, params_in, unused
 from litellm_registry_hook.core.start.own import host_of, is_own
 from litellm_registry_hook.core.start.proposal import Left
 
@@ -116,13 +116,17 @@ def _named(drafts: list[Draft]) -> Iterator[Draft]:
     taken = set(TIERS)
     ids = []
     for draft in drafts:
-        one = unused(_plain(draft), taken, [draft.name, host_of(draft.bases[0])])
+        # `large:latest` is an id where `large` is a tier.
+        full = legal(draft.name)
+        one = _plain(draft) if legal(_plain(draft)) not in taken or full in taken else full
+        one = unused(one, taken, [host_of(draft.bases[0])])
         taken.add(one)
         ids.append(one)
     for draft, one in zip(drafts, ids, strict=True):
         names = []
         for name in draft.aliases:
-            alias = unused(name.removesuffix(":latest"), taken, [name])
+            short = name.removesuffix(":latest")
+            alias = unused(name if legal(short) in taken else short, taken)
             taken.add(alias)
             names.append(alias)
         yield replace(draft, id=one, aliases=tuple(names))

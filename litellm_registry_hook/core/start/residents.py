@@ -74,8 +74,8 @@ def kept(house: House, wanted: Iterable[str]) -> tuple[tuple[str, ...], tuple[Le
             left.append(Left(f"never-evict: {one}", *_no_numbers(house, one)))
         elif (over := house.too_large([*chosen, one])) is not None:
             host, need, there = over
-            beside = f" with {', '.join(chosen)}" if chosen else ""
-            why = f"{beside.strip().capitalize()}{' it' if beside else 'it'} needs {need:.0f} MB"
+            beside = f"with {', '.join(chosen)} " if chosen else ""
+            why = f"{beside}it needs {need:.0f} MB"
             why += f" (reserve {house.reserve_mb} included), the GPU of {host} has {there:.0f} MB"
             left.append(Left(f"never-evict: {one}", why, "take a smaller model, or keep fewer"))
         else:

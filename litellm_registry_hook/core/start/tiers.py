@@ -45,7 +45,10 @@ def tiers_of(house: House, embedder: str | None, stay: Collection[str]) -> Tiers
     over = frozenset(one.id for one in drafts if one.id not in stay and house.evicts(one.id, stay))
     chat = [one for one in drafts if one.kind == "chat" and not one.metered]
     small = _small(chat)
-    large = [one for one in chat if one not in small] or chat
+    large = [one for one in chat if one not in small]
+    if all(one.id in over for one in large):
+        # A tier that nothing can serve helps nobody.
+        large = chat
     pools: dict[str, tuple[str, ...]] = {
         "large": _ids(sorted(large, key=lambda one: (one.id in over, -one.params, one.id))),
         "small": _ids(sorted(small, key=lambda one: (one.id in over, one.params, one.id))),
