@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from litellm_registry_hook.core.parse import parse
@@ -90,6 +90,15 @@ choices = st.builds(
 )
 
 
+def entry(name: str, model: str = "openai/up-1", **info: Any) -> dict[str, Any]:
+    return {"model_name": name, "litellm_params": {"model": model}, "model_info": info}
+
+
+ALIAS_INTO_NOTHING = {"model_list": [entry("local")], "router_settings": {"model_group_alias": {"local": "gpt-4o"}}}
+FOREIGN_ID = {"model_list": [entry("gpt-4o"), entry("local", id="gpt-4o", team_id="t")]}
+TWO_MODES = {"model_list": [entry("gpt-4o"), entry("gpt-4o", mode="embedding", output_vector_size=8)]}
+
+
 def read(proposal: Proposal) -> Registry:
     registry, findings = parse(copy.deepcopy(document(proposal)))
     assert [one for one in findings if one.severity == "error"] == []
@@ -101,8 +110,11 @@ def well_formed(config: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in config["model_list"] if one and isinstance(one.get("model_name"), str)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(configs, choices)
+@example(ALIAS_INTO_NOTHING, Choices())
+@example(FOREIGN_ID, Choices())
+@example(TWO_MODES, Choices())
 def test_whatever_the_config_the_proposal_is_a_valid_registry(config: dict[str, Any], chosen: Choices) -> None:
     """No config makes a registry that would not load, and none changes under the import."""
     before = copy.deepcopy(config)
@@ -112,8 +124,11 @@ def test_whatever_the_config_the_proposal_is_a_valid_registry(config: dict[str, 
     assert config == before
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(configs, choices)
+@example(ALIAS_INTO_NOTHING, Choices())
+@example(FOREIGN_ID, Choices())
+@example(TWO_MODES, Choices())
 def test_every_name_resolves_afterwards_or_is_said_to_stay(config: dict[str, Any], chosen: Choices) -> None:
     """Each model_name is a name of the registry whose first model is one of its entries, or stays foreign and is listed."""
     proposal = carry(config, chosen)
@@ -134,8 +149,11 @@ def test_every_name_resolves_afterwards_or_is_said_to_stay(config: dict[str, Any
             assert pools[name].members[0].litellm_model.rpartition("/")[2] in upstreams
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(configs, choices)
+@example(ALIAS_INTO_NOTHING, Choices())
+@example(FOREIGN_ID, Choices())
+@example(TWO_MODES, Choices())
 def test_adoption_takes_exactly_what_was_carried_over(config: dict[str, Any], chosen: Choices) -> None:
     """generate-litellm-config --adopt leaves every entry that stays foreign, and no entry that was carried over."""
     proposal = carry(config, chosen)
@@ -158,6 +176,9 @@ def test_adoption_takes_exactly_what_was_carried_over(config: dict[str, Any], ch
 
 @settings(max_examples=200, deadline=None)
 @given(configs, choices)
+@example(ALIAS_INTO_NOTHING, Choices())
+@example(FOREIGN_ID, Choices())
+@example(TWO_MODES, Choices())
 def test_no_secret_comes_over(config: dict[str, Any], chosen: Choices) -> None:
     """A key that stands in the config is nowhere in the proposal, whatever else is chosen."""
     assert SECRET not in repr(carry(config, chosen))
@@ -165,6 +186,9 @@ def test_no_secret_comes_over(config: dict[str, Any], chosen: Choices) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(configs, choices)
+@example(ALIAS_INTO_NOTHING, Choices())
+@example(FOREIGN_ID, Choices())
+@example(TWO_MODES, Choices())
 def test_an_embedding_tier_has_embedding_models_only(config: dict[str, Any], chosen: Choices) -> None:
     """No chain of fallbacks puts another embedding model, or a chat model, behind an embedding one."""
     registry = read(carry(config, chosen))

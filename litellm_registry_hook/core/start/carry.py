@@ -12,6 +12,7 @@ from typing import Any
 
 from litellm_registry_hook.core.start.carry_chains import read_chains
 from litellm_registry_hook.core.start.carry_choices import Choices
+from litellm_registry_hook.core.start.carry_clash import foreign_ids, modes_clash, settle
 from litellm_registry_hook.core.start.carry_entries import Entry, credentials, read_aliases, read_entries
 from litellm_registry_hook.core.start.carry_foreign import Why, draft_because, foreign_because, left_of
 from litellm_registry_hook.core.start.carry_model import Draft, drafts_of
@@ -37,8 +38,10 @@ def carry(config: Mapping[str, Any], choices: Choices | None = None) -> Proposal
     groups, unread = read_entries(config)
     secrets = Names()
     carried, foreign = _sorted_out(groups, choices, credentials(config), secrets)
+    aliases = read_aliases(config)
+    foreign += settle(groups, carried, aliases)
     chains, odd = read_chains(config)
-    found = Found(groups, carried, read_aliases(config), chains)
+    found = Found(groups, carried, aliases, chains, frozenset(foreign_ids(groups, carried)))
     pools, pool_left = pools_of(found, choices)
     result = named(found, pools)
     left = [*unread, *foreign, *group_left(carried, pools), *odd, *pool_left, *result.left, *settings_left(config)]
@@ -78,6 +81,9 @@ def _sorted_out(
                 why = draft_because(draft, choices)
                 if why is not None:
                     reasons[draft.entries[0].index] = why
+            why = modes_clash(drafts) if not reasons else None
+            if why is not None:
+                reasons = {entry.index: why for entry in entries}
             if not reasons:
                 carried[name] = drafts
                 continue

@@ -53,7 +53,7 @@ def named(found: Found, pools: Mapping[str, NamedPool]) -> Result:
             else:
                 tiers[name] = members
                 notes[name] = _note(pool)
-    taken = {*tiers, *aliases, *ids.values(), *found.groups}
+    taken = {*tiers, *aliases, *ids.values(), *found.groups, *found.reserved}
     for draft in drafts:
         for explicit in draft.explicit_ids:
             if explicit not in taken and NAME_RE.match(explicit) and split_deployment_id(explicit) is None:
@@ -69,7 +69,7 @@ def _ids(found: Found, pools: Mapping[str, NamedPool], drafts: list[Draft]) -> d
     for name, pool in pools.items():
         if len(pool.members) == 1 and pool.members[0].group == name and name not in found.aliases:
             ids[id(pool.members[0])] = name
-    taken = {*found.groups, *found.aliases}
+    taken = {*found.groups, *found.aliases, *found.reserved}
     for draft in drafts:
         if id(draft) in ids:
             continue

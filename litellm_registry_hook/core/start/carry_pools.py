@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from litellm_registry_hook.core.start.carry_chains import Chains, hops
 from litellm_registry_hook.core.start.carry_choices import Choices
+from litellm_registry_hook.core.start.carry_clash import CHAT
 from litellm_registry_hook.core.start.carry_entries import Entry
 from litellm_registry_hook.core.start.carry_mode import context_of
 from litellm_registry_hook.core.start.carry_model import Draft
 from litellm_registry_hook.core.start.proposal import Left
-
-_CHAT = frozenset({"chat", "responses"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +21,7 @@ class Found:
     Attributes:
         groups: every model_name with its entries. carried: the models of those that come into the registry.
         aliases: alias -> (target, hidden). chains: fallbacks.
+        reserved: names that entries outside the registry claim by their model_info.id.
 
     """
 
@@ -29,6 +29,7 @@ class Found:
     carried: Mapping[str, tuple[Draft, ...]]
     aliases: Mapping[str, tuple[str, bool]]
     chains: Chains
+    reserved: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ def pools_of(found: Found, choices: Choices) -> tuple[dict[str, NamedPool], tupl
         if target not in found.carried:
             left.append(_alias_left(found, alias, target))
             continue
-        if alias in found.groups and alias not in found.carried:
+        if alias in found.reserved or (alias in found.groups and alias not in found.carried):
             left.append(
                 Left(
                     f"model_group_alias: {alias} -> {target}",
-                    f"{alias} is also the name of entries that stay foreign",
+                    f"{alias} is also the name or the id of entries that stay foreign",
                     "rename one of the two",
                 )
             )
@@ -140,7 +141,7 @@ def _reached(found: Found, what: str, hop: str, own: tuple[Draft, ...], left: li
             )
         )
         return ()
-    fitting = tuple(one for one in drafts if one.mode == mode or {one.mode, mode} <= _CHAT)
+    fitting = tuple(one for one in drafts if one.mode == mode or {one.mode, mode} <= CHAT)
     if len(fitting) < len(drafts):
         other = next(one.mode for one in drafts if one not in fitting)
         left.append(Left(what, f"{name_of(own)} is served as {mode} and {hop} as {other}"))
