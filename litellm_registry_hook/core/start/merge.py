@@ -9,6 +9,7 @@ from typing import Any, Final
 from litellm_registry_hook.core.gpu.names import full_name
 from litellm_registry_hook.core.gpu.place import ServerKey, server_key
 from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS
+from litellm_registry_hook.core.start.carry_model import SIZE_UNKNOWN
 from litellm_registry_hook.core.start.name import unused
 from litellm_registry_hook.core.start.proposal import Proposal, ProposedModel
 
@@ -57,16 +58,15 @@ def merge(discovered: Proposal, imported: Proposal) -> Proposal:
 
 
 def _deployments(entry: Mapping[str, Any]) -> Iterator[Deployment]:
-    """Return what an entry calls: model and server; Ollama's two providers are one, whatever the spelling."""
+    """Return what an entry calls: model and server, whatever provider speaks to it and however the name is spelled."""
     params = entry.get("litellm") or {}
-    named = str(params.get("model") or "")
-    provider, _, name = named.partition("/")
+    provider, slash, name = str(params.get("model") or "").partition("/")
     ollama = provider in OLLAMA_PROVIDERS
     bases = [place.get("api_base") for place in entry.get("endpoints") or ()] or [params.get("api_base")]
     for base in bases:
         where = base or (_OLLAMA_BASE if ollama else None)
         if isinstance(where, str) and not where.startswith("os.environ/"):
-            yield (f"ollama/{full_name(name)}" if ollama else named, server_key(where))
+            yield full_name(name if slash else provider), server_key(where)
 
 
 def _sized(model: ProposedModel, twin: ProposedModel, *, sized: bool) -> ProposedModel:
@@ -85,20 +85,24 @@ def _sized(model: ProposedModel, twin: ProposedModel, *, sized: bool) -> Propose
         return replace(model, entry=entry)
     mark = twin.marks.get("gpu_residency.vram_mb", "")
     own = dict(entry.get("gpu_residency") or {})
-    told = _moved(entry) if str(entry["litellm"].get("model", "")).partition("/")[0] in OLLAMA_PROVIDERS else {}
-    residency = {**found, **told, **own}
+    if str(entry["litellm"].get("model", "")).partition("/")[0] in OLLAMA_PROVIDERS:
+        residency = {**found, **_moved(entry), **own}
+    else:
+        # Only Ollama's providers tell it a context.
+        residency = {**{key: found[key] for key in ("vram_mb", "never_evict") if key in found}, **own}
     if not sized:
         # One deployment, two names: one of them keeps it on the GPU.
         residency.pop("never_evict", None)
     if not own or mark.startswith(_MEASURED):
         residency["vram_mb"] = found["vram_mb"]
-        other = residency.get("num_ctx") != found.get("num_ctx")
+        other = "num_ctx" in residency and residency["num_ctx"] != found.get("num_ctx")
         marks["gpu_residency.vram_mb"] = f"{mark}, with num_ctx {found.get('num_ctx')}" if other else mark
     entry["gpu_residency"] = {key: residency[key] for key in ("vram_mb", *residency) if key in residency}
     entry = _placed(entry, twin)
     if "endpoints" in twin.marks:
         marks["endpoints"] = twin.marks["endpoints"]
-    return ProposedModel(entry, model.notes, marks)
+    notes = tuple(note for note in model.notes if note != SIZE_UNKNOWN)
+    return ProposedModel(entry, notes, {path: mark for path, mark in marks.items() if mark != SIZE_UNKNOWN})
 
 
 def _embeds(entry: Mapping[str, Any]) -> bool:

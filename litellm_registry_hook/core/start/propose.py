@@ -23,7 +23,7 @@ _HEAD: Final = (
     "The models of this house, written by `litellm-registry init`.",
     "Callers name a tier of routing.tiers, never a model.",
     "Check this file:        litellm-registry validate",
-    "Measure the sizes:      litellm-registry calibrate",
+    "Measure the sizes:      litellm-registry calibrate --write",
     "Carry it to the proxy:  generate-litellm-config",
 )
 
