@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry, wants_json
+from litellm_registry_hook.cli.names import opted_in
+from litellm_registry_hook.cli.options import common_options, example, read_registry, wants_json
 from litellm_registry_hook.cli.output import notice, print_json, print_table
 from litellm_registry_hook.core.audit import Kind
 from litellm_registry_hook.core.sync_masking import shown_text
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 HEAD = ("WHEN", "KIND", "KEY", "MODEL", "TIER", "REQUEST", "WHO", "CODE", "COST", "NOTE")
 
 
-@click.command("audit")
+@click.command("audit", epilog=example("litellm-registry audit --since 7d --kind cost"))
 @click.option("--since", metavar="WHEN", help="From this moment on: 7d, 12h, 2026-11-30, 2026-11-30T18:00, 18:00.")
-@click.option("--key", metavar="KEY", help="Of one key: an alias, sha256:<hex> or sk-….")
+@click.option("--key", metavar="KEY", shell_complete=opted_in, help="Of one key: an alias, sha256:<hex> or sk-….")
 @click.option("--kind", type=click.Choice(get_args(Kind)), help="Of one kind.")
 @common_options
 def audit(since: str | None, key: str | None, kind: Kind | None) -> int:

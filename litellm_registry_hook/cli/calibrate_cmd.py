@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from litellm_registry_hook.cli.calibrate_text import Outcome, show
-from litellm_registry_hook.cli.options import common_options, read_registry, registry_file
+from litellm_registry_hook.cli.names import model_ids
+from litellm_registry_hook.cli.options import common_options, example, read_registry, registry_file
 from litellm_registry_hook.cli.output import notice
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 EXIT_NO = 1
 
 
-@click.command("calibrate")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.command(
+    "calibrate",
+    epilog=example("litellm-registry calibrate local-small", "litellm-registry calibrate --yes --write"),
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=model_ids)
 @click.option("--yes", is_flag=True, help="Do not ask where the GPU is in use.")
 @click.option("--write", is_flag=True, help="Write the sizes into the registry; comments stay.")
 @common_options
@@ -32,13 +36,8 @@ def calibrate(ids: tuple[str, ...], yes: bool, write: bool) -> int:
     unloaded again; one that is loaded already is only read. Meanwhile no proxy loads on that machine. A size that is
     off by more than 15 % is marked. Where the GPU is in use it asks first.
 
-    \b
-    Examples:
-      litellm-registry calibrate local-small
-      litellm-registry calibrate --yes --write
-
     Exit codes: 0 all were measured, 1 one was not, or the GPU is in use, 2 error.
-    """  # noqa: D301  click takes the backspace for: keep these lines
+    """
     from litellm_registry_hook.cli.gpu_worker import aside_of  # noqa: PLC0415
     from litellm_registry_hook.residency.calibrate import homes_to_measure  # noqa: PLC0415
     from litellm_registry_hook.residency.sizes import with_guesses  # noqa: PLC0415

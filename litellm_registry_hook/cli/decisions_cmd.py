@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 import click
 
 from litellm_registry_hook.cli.audit_cmd import plain
-from litellm_registry_hook.cli.options import common_options, wants_json
+from litellm_registry_hook.cli.names import tier_names
+from litellm_registry_hook.cli.options import common_options, example, wants_json
 from litellm_registry_hook.cli.output import notice, print_json, print_table
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.decision import Decision
+    from litellm_registry_hook.core.registry import Registry
 
 HEAD = ("WHEN", "REQUEST", "ASKED", "TIER", "KEY", "SERVED BY", "STATUS", "MS", "PASSED OVER")
 LIMIT = 50
 
 
-@click.command("decisions")
+@click.command("decisions", epilog=example("litellm-registry decisions --tier large --since 12h"))
 @click.option("--request-id", metavar="ID", help="Of one request: its x-litellm-call-id.")
-@click.option("--tier", metavar="T", help="Of one tier.")
+@click.option("--tier", metavar="T", shell_complete=tier_names, help="Of one tier.")
 @click.option("--since", metavar="WHEN", help="From this moment on: 30m, 12h, 7d, 2026-11-30, 2026-11-30T18:00, 18:00.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=LIMIT, show_default=True, help="So many at most, the newest."
@@ -41,7 +43,8 @@ def decisions(request_id: str | None, tier: str | None, since: str | None, limit
         start = read_since(since, datetime.now().astimezone()) if since is not None else None
     except ValueError as problem:
         raise click.UsageError(f"{problem}.") from None
-    state = open_store(registry_if_readable())
+    registry = registry_if_readable()
+    state = open_store(registry)
     found: list[Decision] = []
     if state.exists():
         found = state.decisions(request_id, start, limit if tier is None else None)
@@ -56,8 +59,18 @@ def decisions(request_id: str | None, tier: str | None, since: str | None, limit
     elif found:
         print_table(HEAD, [row(one) for one in found])
     if not found:
-        notice(f"no decisions in {state.place}")
+        notice(f"no decisions in {state.place}{_guess(registry, tier)}")
     return 0
+
+
+def _guess(registry: Registry | None, tier: str | None) -> str:
+    """Guess at a mistyped tier; one that the registry has no more may still have decisions."""
+    from litellm_registry_hook.core.suggest import nearest  # noqa: PLC0415
+
+    if registry is None or tier is None or tier in registry.routing.tiers:
+        return ""
+    close = nearest(tier, registry.routing.tiers)
+    return f"; did you mean the tier `{close}`?" if close is not None else f"; the registry has no tier {plain(tier)!r}"
 
 
 def row(one: Decision) -> tuple[str, ...]:

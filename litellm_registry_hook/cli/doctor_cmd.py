@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, registry_file, wants_json
+from litellm_registry_hook.cli.names import files
+from litellm_registry_hook.cli.options import common_options, example, registry_file, wants_json
 from litellm_registry_hook.cli.output import notice, print_json
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.doctor_case import Diagnosis
 
 DEFAULT_CONFIG = "litellm-config.yaml"
+CONFIG_HELP = "The LiteLLM config."
 
 
-@click.command("doctor")
-@click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="The LiteLLM config.")
+@click.command("doctor", epilog=example("litellm-registry doctor --config litellm-config.yaml"))
+@click.option(
+    "--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, shell_complete=files, help=CONFIG_HELP
+)
 @common_options
 def doctor(config: str) -> int:
     """Find what opens a side door past the registry's gates, or makes one weaker, and how to close it.

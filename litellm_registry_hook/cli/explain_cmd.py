@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry, registry_file, wants_json
+from litellm_registry_hook.cli.names import model_ids, opted_in, tier_names
+from litellm_registry_hook.cli.options import common_options, example, read_registry, registry_file, wants_json
 from litellm_registry_hook.cli.output import notice, print_json
 
 if TYPE_CHECKING:
@@ -24,23 +25,28 @@ EXIT_NO = 1
 WORDS = {"serves": ("serves", "bold green"), "next": ("tried next", "cyan"), "skipped": ("passed over", "yellow")}
 
 
-@click.command("explain")
-@click.option("--tier", metavar="T", help="A tier, or an alias.")
-@click.option("--model", metavar="M", help="A model of the registry.")
-@click.option("--key", metavar="KEY", help="Who asks: an alias, sha256:<hex> or sk-… (hashed at once, never stored).")
+@click.command(
+    "explain",
+    epilog=example(
+        "litellm-registry explain --tier large",
+        "litellm-registry explain --tier large --key agent:torgash --allow-metered",
+    ),
+)
+@click.option("--tier", metavar="T", shell_complete=tier_names, help="A tier, or an alias.")
+@click.option("--model", metavar="M", shell_complete=model_ids, help="A model of the registry.")
+@click.option(
+    "--key",
+    metavar="KEY",
+    shell_complete=opted_in,
+    help="Who asks: an alias, sha256:<hex> or sk-… (hashed).",
+)
 @click.option("--allow-metered", is_flag=True, help="The request allows models that cost money.")
 @common_options
 def explain(tier: str | None, model: str | None, key: str | None, allow_metered: bool) -> int:
-    r"""Say who would serve a tier or a model now, who would be tried next, and why the others would be passed over.
+    """Say who would serve a tier or a model now, who would be tried next, and why the others would be passed over.
 
-    It is the proxy's own decision, on what the proxies have written in the state and on a look at the GPUs and Ollama
-    servers. Nothing is loaded and no model is called. A key's permissions in LiteLLM's database are known to the proxy
-    alone: ask it at /registry/explain.
-
-    \b
-    Examples:
-      litellm-registry explain --tier large
-      litellm-registry explain --tier large --key agent:torgash --allow-metered
+    It is the proxy's own decision, on the state and a look at the GPUs and Ollama servers. No model is called. A key's
+    permissions in LiteLLM's database are known to the proxy alone: ask it at /registry/explain.
 
     Exit codes: 0 somebody would serve, 1 refused, 2 error.
     """

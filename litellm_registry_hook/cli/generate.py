@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from litellm_registry_hook.cli.names import files
 from litellm_registry_hook.cli.opt_in_options import ADMIN_KEY
+from litellm_registry_hook.cli.options import example
 from litellm_registry_hook.cli.running_text import running_data, running_lines
 from litellm_registry_hook.core.problems import Problem
 from litellm_registry_hook.core.registry import Registry
@@ -26,28 +28,33 @@ from litellm_registry_hook.errors import RegistryHookError
 NO, ERROR = 1, 2
 
 
-@click.command(name="generate-litellm-config", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--registry", "registry_file", metavar="FILE", help="The registry [model-registry.yaml].")
+@click.command(
+    name="generate-litellm-config",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("generate-litellm-config --check --running http://127.0.0.1:4000"),
+)
+@click.option(
+    "--registry", "registry_file", metavar="FILE", shell_complete=files, help="The registry [model-registry.yaml]."
+)
 @click.option(
     "--config",
     "config_file",
     metavar="FILE",
     default="litellm-config.yaml",
     show_default=True,
+    shell_complete=files,
     help="The LiteLLM config.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; print what differs and exit 1 if anything does.")
-@click.option("--diff", is_flag=True, help="Write nothing; print a unified diff and exit 1 if it is not empty.")
+@click.option("--check", is_flag=True, help="Write nothing; print what differs.")
+@click.option("--diff", is_flag=True, help="Write nothing; print a unified diff.")
 @click.option("--adopt", is_flag=True, help="Replace entries of others that carry a name of the registry.")
-@click.option(
-    "--running", "url", metavar="URL", help="With --check: compare with what the proxy at URL has loaded too."
-)
+@click.option("--running", "url", metavar="URL", help="With --check: compare with a running proxy too.")
 @click.option(
     "--admin-key-env",
     metavar="NAME",
     default=ADMIN_KEY,
     show_default=True,
-    help="The variable with that proxy's admin key; the key itself never stands on a command line.",
+    help="The variable with that proxy's admin key.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def generate(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, wants_json
+from litellm_registry_hook.cli.names import every_name
+from litellm_registry_hook.cli.options import common_options, example, wants_json
 from litellm_registry_hook.cli.output import error, notice, print_json, print_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class UsedAliasError(Exception):
     """A key that has not ended holds the alias."""
 
 
-@click.group("keys")
+@click.group("keys", epilog=example("litellm-registry keys create --alias agent --models small"))
 def keys() -> None:
     """Make, list, end and renew virtual keys of a proxy without a database.
 
@@ -35,9 +36,15 @@ def keys() -> None:
     """
 
 
-@keys.command("create")
+@keys.command("create", epilog=example("litellm-registry keys create --alias agent --models small --expires 30d"))
 @click.option("--alias", metavar="NAME", required=True, help="What the key is called; unique among live keys.")
-@click.option("--models", metavar="NAME,…", multiple=True, help="Tiers, aliases and ids that it may use. Default: all.")
+@click.option(
+    "--models",
+    metavar="NAME,…",
+    multiple=True,
+    shell_complete=every_name,
+    help="Tiers, aliases and ids that it may use. Default: all.",
+)
 @click.option("--expires", metavar="WHEN", help=EXPIRES)
 @click.option("--note", metavar="TEXT", help="Why it exists.")
 @click.argument("more", metavar="", nargs=-1)
@@ -74,7 +81,7 @@ def create(alias: str, models: tuple[str, ...], expires: str | None, note: str |
     return 0
 
 
-@keys.command("list")
+@keys.command("list", epilog=example("litellm-registry keys list --json"))
 @common_options
 def list_keys() -> int:
     """List the keys: who, for what, until when. The keys themselves are not kept."""
@@ -96,7 +103,7 @@ def list_keys() -> int:
     return 0
 
 
-@keys.command("revoke")
+@keys.command("revoke", epilog=example("litellm-registry keys revoke agent"))
 @click.argument("key")
 @common_options
 def revoke(key: str) -> int:
@@ -118,7 +125,7 @@ def revoke(key: str) -> int:
     return 0
 
 
-@keys.command("rotate")
+@keys.command("rotate", epilog=example("litellm-registry keys rotate agent --expires 30d"))
 @click.argument("key")
 @click.option("--expires", metavar="WHEN", help="When the new key ends; default: as the old one.")
 @common_options
@@ -177,6 +184,7 @@ def store(state: State, row: VirtualKey, now: datetime) -> bool:
 def _find(state: State, text: str, now: datetime, *, expired_too: bool = False) -> VirtualKey | str:
     """Return the live key that KEY means, or why there is none; what may be a key is not repeated."""
     from litellm_registry_hook.core.findings import redact  # noqa: PLC0415
+    from litellm_registry_hook.core.suggest import nearest  # noqa: PLC0415
     from litellm_registry_hook.core.virtual_key import TOKEN_PREFIX, read_token, short  # noqa: PLC0415
     from litellm_registry_hook.core.when import show_moment  # noqa: PLC0415
 
@@ -187,7 +195,9 @@ def _find(state: State, text: str, now: datetime, *, expired_too: bool = False) 
     every = state.virtual_keys() if state.exists() else []
     found = [one for one in every if (one.token == token if token is not None else one.alias == text)]
     if not found:
-        return f"there is no key with {name}; `litellm-registry keys list` shows all"
+        close = nearest(text, {one.alias for one in every}) if token is None else None
+        guess = f"did you mean `{close}`? " if close is not None else ""
+        return f"there is no key with {name}; {guess}`litellm-registry keys list` shows all"
     # The latest holder of an alias: at most one of them is not revoked.
     last = next((one for one in found if one.revoked is None), found[-1])
     if last.revoked is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry, wants_json
+from litellm_registry_hook.cli.options import common_options, example, read_registry, wants_json
 from litellm_registry_hook.cli.output import print_json, print_table
 
 
-@click.command("list")
+@click.command("list", epilog=example("litellm-registry list --json"))
 @common_options
 def list_models() -> int:
     """List the models: tiers, role, lifecycle, and which cost money."""

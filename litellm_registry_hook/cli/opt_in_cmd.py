@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from litellm_registry_hook.cli.names import metered_ids, opted_in
 from litellm_registry_hook.cli.opt_in_options import desk_of, proxy_options
-from litellm_registry_hook.cli.options import common_options, wants_json
+from litellm_registry_hook.cli.options import common_options, example, wants_json
 from litellm_registry_hook.cli.output import notice, print_json
 
 if TYPE_CHECKING:
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
 
 EXIT_NO = 1
 MODEL = click.option(
-    "--model", "models", metavar="ID", multiple=True, help="A metered model; may be repeated. Default: all of them."
+    "--model",
+    "models",
+    metavar="ID",
+    multiple=True,
+    shell_complete=metered_ids,
+    help="A metered model; repeatable. Default: all of them.",
 )
 FOREIGN = click.option("--foreign", is_flag=True, help="The models are the proxy's alone, not the registry's.")
 
 
-@click.group("opt-in")
+@click.group("opt-in", epilog=example("litellm-registry opt-in add agent --model paid-fallback --expires 7d"))
 def opt_in() -> None:
     """Opt virtual keys in to metered models, and out again.
 
@@ -28,14 +34,14 @@ def opt_in() -> None:
     """
 
 
-@opt_in.command("add")
+@opt_in.command("add", epilog=example("litellm-registry opt-in add agent --model paid-fallback --expires 7d"))
 @click.argument("key")
 @MODEL
 @click.option("--expires", metavar="WHEN", help="When it ends: 12h, 7d, 2027-01-31, an ISO time; UTC. Or never.")
 @click.option("--note", metavar="TEXT", help="Why.")
 @click.option("--max-calls", metavar="N", help="Calls a day and model, or unlimited.")
-@click.option("--permission", is_flag=True, help="Write the key's permissions in LiteLLM, not the registry.")
-@click.option("--unpinned", is_flag=True, help="Opt the alias in, whoever has it (routing.trust_key_alias).")
+@click.option("--permission", is_flag=True, help="Write the key's permissions in LiteLLM instead.")
+@click.option("--unpinned", is_flag=True, help="Opt the alias in, whoever has it.")
 @FOREIGN
 @proxy_options
 @common_options
@@ -51,7 +57,7 @@ def add(  # noqa: PLR0917  click gives options by name
     proxy: str | None,
     admin_key_env: str,
 ) -> int:
-    """Opt a key in. Adding it again joins the models and sets the limits that are named.
+    """Opt a key in. Adding it again joins the models and sets the limits named.
 
     Exit codes: 0 opted in, 2 error; then nothing was written.
     """
@@ -63,8 +69,8 @@ def add(  # noqa: PLR0917  click gives options by name
     return 0
 
 
-@opt_in.command("remove")
-@click.argument("key")
+@opt_in.command("remove", epilog=example("litellm-registry opt-in remove agent"))
+@click.argument("key", shell_complete=opted_in)
 @MODEL
 @FOREIGN
 @proxy_options
@@ -80,7 +86,7 @@ def remove(key: str, models: tuple[str, ...], foreign: bool, proxy: str | None, 
     return 0
 
 
-@opt_in.command("list")
+@opt_in.command("list", epilog=example("litellm-registry opt-in list --json"))
 @proxy_options
 @common_options
 def list_grants(proxy: str | None, admin_key_env: str) -> int:
@@ -99,8 +105,8 @@ def list_grants(proxy: str | None, admin_key_env: str) -> int:
     return 0
 
 
-@opt_in.command("check")
-@click.argument("key")
+@opt_in.command("check", epilog=example("litellm-registry opt-in check agent --model paid-fallback"))
+@click.argument("key", shell_complete=opted_in)
 @MODEL
 @FOREIGN
 @proxy_options

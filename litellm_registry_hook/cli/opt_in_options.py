@@ -21,13 +21,13 @@ ADMIN_KEY = "LITELLM_MASTER_KEY"
 
 def proxy_options(function: F) -> F:
     """Add --proxy and --admin-key-env."""
-    url = click.option("--proxy", metavar="URL", envvar=PROXY, help=f"A proxy with a database; default ${PROXY}.")
+    url = click.option("--proxy", metavar="URL", envvar=PROXY, help=f"One with a database; default ${PROXY}.")
     env = click.option(
         "--admin-key-env",
         metavar="NAME",
         default=ADMIN_KEY,
         show_default=True,
-        help="The variable with its admin key; the key itself never stands on a command line.",
+        help="The variable with its admin key.",
     )
     return url(env(function))
 

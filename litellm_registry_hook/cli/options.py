@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from litellm_registry_hook.cli.names import files
+
 if TYPE_CHECKING:
     from litellm_registry_hook.core.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def example(*lines: str) -> str:
+    """Return the end of a help text: command lines, shown as they are written."""
+    return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -25,8 +32,10 @@ def _json(expose: bool) -> Callable[[F], F]:
 
 
 def _registry(expose: bool) -> Callable[[F], F]:
-    text = "The registry; default $LITELLM_REGISTRY, else model-registry.yaml."
-    return click.option("--registry", metavar="FILE", expose_value=expose, callback=_keep, help=text)
+    text = "Default: $LITELLM_REGISTRY, else model-registry.yaml."
+    return click.option(
+        "--registry", metavar="FILE", expose_value=expose, callback=_keep, shell_complete=files, help=text
+    )
 
 
 def common_options(function: F) -> F:

@@ -7,18 +7,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry
+from litellm_registry_hook.cli.names import model_ids
+from litellm_registry_hook.cli.options import common_options, example, read_registry
 from litellm_registry_hook.cli.output import print_json
 
 if TYPE_CHECKING:
     from litellm_registry_hook.core.registry import Model, Registry
 
 
-@click.command("preload-check")
-@click.option("--id", "model_id", required=True, metavar="ID", help="The id of the model to load.")
+@click.command(
+    "preload-check",
+    epilog=example(
+        "litellm-registry preload-check --id local-small --headroom-mb 4000",
+        "litellm-registry preload-check --id local-small --live",
+    ),
+)
+@click.option(
+    "--id", "model_id", required=True, metavar="ID", shell_complete=model_ids, help="The id of the model to load."
+)
 @click.option("--headroom-mb", type=click.FloatRange(min=0), metavar="N", help="Free memory of its GPU, in MB.")
 @click.option("--live", is_flag=True, help="Ask the live gate instead; loads nothing.")
-@click.option("--resident", multiple=True, metavar="ID", help="A model that is loaded; may be repeated.")
+@click.option(
+    "--resident", multiple=True, metavar="ID", shell_complete=model_ids, help="A model that is loaded; may be repeated."
+)
 @common_options
 def preload_check(model_id: str, headroom_mb: float | None, live: bool, resident: tuple[str, ...]) -> int:
     """Say whether a model may be loaded: prints {"ok": …, "reason": …}.
@@ -26,13 +37,8 @@ def preload_check(model_id: str, headroom_mb: float | None, live: bool, resident
     With --live the answer is that of the proxy's gate now: it reads the GPUs, the Ollama servers and the state, loads
     nothing, and prints the numbers too where they are known (needed_mb, free_mb, reserved_mb, promised_mb).
 
-    \b
-    Examples:
-      litellm-registry preload-check --id local-small --headroom-mb 4000
-      litellm-registry preload-check --id local-small --live
-
     Exit codes: 0 it may, 1 it may not, 2 error.
-    """  # noqa: D301  click takes the backspace for: keep these lines
+    """
     from litellm_registry_hook import wiring  # noqa: PLC0415
     from litellm_registry_hook.cli.run import EXIT_NO  # noqa: PLC0415
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry
+from litellm_registry_hook.cli.names import opted_in, tier_names
+from litellm_registry_hook.cli.options import common_options, example, read_registry
 from litellm_registry_hook.cli.output import error, print_json
 
 
-@click.command("resolve")
-@click.option("--tier", required=True, metavar="TIER", help="A tier of routing.tiers, or an alias.")
+@click.command("resolve", epilog=example("litellm-registry resolve --tier large"))
+@click.option(
+    "--tier", required=True, metavar="TIER", shell_complete=tier_names, help="A tier of routing.tiers, or an alias."
+)
 @click.option("--allow-metered", is_flag=True, help="This call may cost money.")
 @click.option(
-    "--opted-in", metavar="KEY", help="Who calls: an alias, sha256:<hex>, or sk-… (hashed at once, never stored)."
+    "--opted-in",
+    metavar="KEY",
+    shell_complete=opted_in,
+    help="Who calls: an alias, sha256:<hex>, or sk-… (hashed at once, never stored).",
 )
 @common_options
 def resolve(tier: str, allow_metered: bool, opted_in: str | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -16,18 +16,37 @@ if TYPE_CHECKING:
 WIDE: Final = 200
 
 
+def colours() -> bool:
+    """Say whether stdout gets colours: NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal has them."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and not dumb())
+
+
+def dumb() -> bool:
+    """Say whether the terminal knows no control sequences."""
+    return os.environ.get("TERM", "").lower() in {"dumb", "unknown"}
+
+
+def in_place() -> bool:
+    """Say whether a picture can be drawn again over itself."""
+    return sys.stdout.isatty() and not dumb()
+
+
 def console() -> Console:
     """Return stdout for tables: plain where it is no terminal."""
     from rich.console import Console  # noqa: PLC0415
 
+    system: Literal["auto", "standard"] | None = None
+    if colours():
+        system = "auto" if in_place() else "standard"
     if sys.stdout.isatty():
-        return Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
+        return Console(highlight=False, color_system=system)
     width = os.environ.get("COLUMNS", "")
     return Console(
         highlight=False,
-        no_color=True,
         force_terminal=False,
-        color_system=None,
+        color_system=system,
         width=int(width) if width.isdigit() and int(width) else WIDE,
     )
 
@@ -40,7 +59,7 @@ def show(*what: RenderableType) -> None:
         return
     with out.capture() as drawn:
         out.print(*what, sep="\n")
-    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()), color=colours())
 
 
 def words(text: str, style: str = "") -> Text:

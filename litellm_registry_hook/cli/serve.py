@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry, registry_file, wants_json
+from litellm_registry_hook.cli.names import files
+from litellm_registry_hook.cli.options import common_options, example, read_registry, registry_file, wants_json
 from litellm_registry_hook.cli.output import error, notice, print_json
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ MASTER_KEY = "LITELLM_MASTER_KEY"
 NEW_KEY = "python3 -c 'import secrets; print(\"sk-\" + secrets.token_urlsafe(32))'"
 
 
-@click.command()
+@click.command(epilog=example("litellm-registry serve --port 4000 --workers 2"))
 @click.option(
     "--demo", is_flag=True, help="A stand-in answers for whatever does not run here; needs no key and no config."
 )
-@click.option("--config", metavar="FILE", help=f"The LiteLLM config; default {DEFAULT_CONFIG}.")
+@click.option("--config", metavar="FILE", shell_complete=files, help=f"The LiteLLM config; default {DEFAULT_CONFIG}.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=4000, show_default=True, help="Port to listen on.")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes; LiteLLM's default is 1.")

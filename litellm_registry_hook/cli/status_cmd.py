@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from litellm_registry_hook.cli.explain_cmd import state_of
-from litellm_registry_hook.cli.options import common_options, registry_file, wants_json
+from litellm_registry_hook.cli.options import common_options, example, registry_file, wants_json
 from litellm_registry_hook.cli.output import print_json
 from litellm_registry_hook.cli.run import EXIT_ERROR
+from litellm_registry_hook.cli.screen import in_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 
 
-@click.command("status")
+@click.command("status", epilog=example("litellm-registry status --watch"))
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, in place, until Ctrl-C.")
 @common_options
 def status(watch: bool) -> int:
@@ -36,7 +37,7 @@ def status(watch: bool) -> int:
         data = gather()
         print_json(data)
         return _code(data)
-    if watch and sys.stdout.isatty():
+    if watch and in_place():
         return _watch()
     return _once(watch=watch)
 

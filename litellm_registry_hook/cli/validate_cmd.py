@@ -7,12 +7,13 @@ from dataclasses import asdict
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, registry_file, wants_json
+from litellm_registry_hook.cli.names import files
+from litellm_registry_hook.cli.options import common_options, example, registry_file, wants_json
 from litellm_registry_hook.cli.output import notice, print_json
 
 
-@click.command("validate")
-@click.argument("file", required=False)
+@click.command("validate", epilog=example("litellm-registry validate --strict model-registry.yaml"))
+@click.argument("file", required=False, shell_complete=files)
 @click.option("--strict", is_flag=True, help="Exit with 1 where there are warnings.")
 @common_options
 def validate(file: str | None, strict: bool) -> int:

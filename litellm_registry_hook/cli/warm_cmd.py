@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from litellm_registry_hook.cli.options import common_options, read_registry, wants_json
+from litellm_registry_hook.cli.options import common_options, example, read_registry, wants_json
 from litellm_registry_hook.cli.output import notice, print_json
 
 if TYPE_CHECKING:
     from litellm_registry_hook.residency.warm import Warmed
 
 
-@click.command("warm")
+@click.command("warm", epilog=example("litellm-registry warm --timeout 120"))
 @click.option(
     "--timeout",
     "timeout_s",
@@ -30,12 +30,8 @@ def warm(timeout_s: float) -> int:
     It asks the same gate as the proxy and may run beside it: nothing is pushed out that must stay, nothing is loaded
     that does not fit. A proxy that runs does this by itself.
 
-    \b
-    Example, before the proxy is started:
-      litellm-registry warm --timeout 120
-
     Exit codes: 0 all are loaded, 1 one is not (named, with the numbers), 2 error.
-    """  # noqa: D301  click takes the backspace for: keep these lines
+    """
     from litellm_registry_hook.cli.gpu_worker import aside_of  # noqa: PLC0415
     from litellm_registry_hook.cli.progress import Bar  # noqa: PLC0415
     from litellm_registry_hook.cli.run import EXIT_NO  # noqa: PLC0415

@@ -18,6 +18,7 @@ from litellm_registry_hook.core.deployments import deployments_of
 from litellm_registry_hook.core.gpu.names import short_name
 from litellm_registry_hook.core.gpu.verdict import Admit, Join, No, Open, Resident, Swap, Verdict
 from litellm_registry_hook.core.known import Known, known_data, known_of
+from litellm_registry_hook.core.lookup import get_model
 from litellm_registry_hook.core.plan import Ask, Index, Plan, Pool, Running, index_of, plan
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused
 from litellm_registry_hook.core.registry import Model, Registry
@@ -119,9 +120,7 @@ def asked_name(registry: Registry, tier: str | None, model: str | None) -> str:
         pool_of_tier(registry, tier)
         return tier
     assert model is not None
-    if model not in registry.by_id:
-        raise RegistryError(f"the registry has no model `{model}`; `litellm-registry list` shows them")
-    return model
+    return get_model(registry, model).id
 
 
 def explain(  # noqa: PLR0917  what the proxy decides by, in its order
