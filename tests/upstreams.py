@@ -105,6 +105,7 @@ class Upstream:
             unloads it; set `tracks_loads = False` to move it by hand only (`load`, `unload`).
         sizes_mb: MB on the GPU by Ollama name, for /api/ps and /api/tags; 1000 where not said.
         version: what /api/version says.
+        answer_headers: further headers of each good answer.
         batch_api: its files and batches.
 
     """
@@ -128,6 +129,8 @@ class Upstream:
         self.version = "0.12.6"
         self.calls: list[Call] = []
         self.batch_api = BatchApi(self.name)
+        # Sent with each good answer, streams too.
+        self.answer_headers: dict[str, str] = {}
         # Whether it has had a fault since it was last healed: a proxy may have learned from that.
         self.troubled = False
         self._fault: Fault | None = None
@@ -181,6 +184,7 @@ class Upstream:
         """Forget the calls and the fault; what is loaded stays."""
         self.ok()
         self.calls.clear()
+        self.answer_headers = {}
 
     # -- faults: on generating calls only, unless everything=True -----------------------------------------------------
 
@@ -296,12 +300,12 @@ class Upstream:
         cut = fault.after_chunks if fault is not None and fault.kind == "break" else None
         status, answer = self._answer(call)
         if isinstance(answer, Chunks):
-            return await _stream(request, answer, cut)
+            return await _stream(request, answer, cut, self.answer_headers)
         if cut is not None:
             return await _cut_in_body(request)
         if isinstance(answer, bytes):
             return web.Response(status=status, body=answer, content_type="audio/mpeg")
-        return web.json_response(answer, status=status)
+        return web.json_response(answer, status=status, headers=self.answer_headers)
 
     def _error(self, fault: Fault) -> web.Response:
         headers = dict(fault.headers)
@@ -578,8 +582,10 @@ class Chunks:
     parts: list[bytes]
 
 
-async def _stream(request: web.BaseRequest, chunks: Chunks, cut: int | None) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": chunks.content_type})
+async def _stream(
+    request: web.BaseRequest, chunks: Chunks, cut: int | None, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": chunks.content_type, **headers})
     await response.prepare(request)
     for part in chunks.parts[:cut]:
         await response.write(part)

@@ -18,6 +18,7 @@ from litellm_registry_hook.adapter.handler import RegistryHandler
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.adapter.live import Live
 from litellm_registry_hook.adapter.meter import Meter
+from litellm_registry_hook.adapter.host_spend import ask_spend, running_loop
 from litellm_registry_hook.adapter.metrics_requests import request_metrics
 from litellm_registry_hook.adapter.records import Records, show_decisions
 from litellm_registry_hook.adapter.scope import HOP, Scope
@@ -117,7 +118,13 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     show_log()
     state = open_state(registry)
     ledger = state.ledger if state is not None else None
-    gates = Gates(registry, lambda current: Watch(current, ledger, time.time, host.environment()))
+    loop = running_loop()
+    gates = Gates(
+        registry,
+        lambda current: Watch(
+            current, ledger, time.time, host.environment(), spend=ask_spend(current, loop, time.time)
+        ),
+    )
     live = Live(path, state, lambda edited: put_in_force(gates, edited))
     meter = Meter(live, lambda: gates.registry)
     gpu = gpu_gate(lambda: gates.registry, host.environment(), ledger)

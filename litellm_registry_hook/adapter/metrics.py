@@ -28,6 +28,7 @@ COUNTERS: Final = {
     "failed_loads": ("failed_loads_total", "Loads that the server refused or did not finish."),
     "pinned_again": ("pinned_again_total", "Never-evict models that had lost their pin."),
 }
+LOAD_BUCKETS: Final = (0.5, 1, 2, 5, 10, 20, 40, 80, 160, 320)
 # Name: labels, which worker counts, help.
 GAUGES: Final[dict[str, tuple[tuple[str, ...], str, str]]] = {
     "never_evict_missing": ((), "livemax", "Never-evict models that are not loaded now."),
@@ -50,6 +51,9 @@ class GpuMetrics:
             name: prometheus.Gauge(PREFIX + name, text, labels, multiprocess_mode=mode)
             for name, (labels, mode, text) in GAUGES.items()
         }
+        self._seconds = prometheus.Histogram(
+            PREFIX + "load_seconds", "How long a load took that ended well.", ("model",), buckets=LOAD_BUCKETS
+        )
         self._told: dict[str, int] = {}
         self._gpus: set[str] = set()
         self._at = 0.0
@@ -75,6 +79,9 @@ class GpuMetrics:
             count = board.counts.get(name, 0)
             counter.inc(count - self._told.get(name, 0))
             self._told[name] = count
+        while board.loaded:
+            model, seconds = board.loaded.popleft()
+            self._seconds.labels(model=model).observe(seconds)
         registry, snapshot = board.registry(), board.snapshot
         self._gauges["state_ok"].set(int(board.state_ok))
         self._gauges["never_evict_missing"].set(len(missing(registry, snapshot, now)))

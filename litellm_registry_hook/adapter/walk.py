@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.answers import limits_of
 from litellm_registry_hook.adapter.first_token import first_token
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
@@ -156,24 +157,12 @@ class Walk:
                 # Closed since the plan was made, by another request.
                 tour.pass_over(skip)
                 continue
-            if target.model.metered:
-                skip = await self.meter.admit(scope, target.model.id)
-                if skip is not None:
-                    self.gates.watch.undecided(target.id, target.model)
-                    tour.pass_over(skip)
+            want, lease = self.gpu.want(target), None
+            if target.model.metered or want is not None:
+                admitted = await self._admitted(scope, tour, target, want)
+                if admitted is NEXT:
                     continue
-            want = self.gpu.want(target)
-            lease: Lease | None = None
-            if want is not None:
-                entered = await self.gpu.enter(scope, (want,))
-                if isinstance(entered, Lease):
-                    lease = entered
-                elif self.gates.observing:
-                    log.warning("observe: would refuse: %s", entered[0].reason)
-                else:
-                    self.gates.watch.undecided(target.id, target.model)
-                    tour.no_room(target, want, entered[0])
-                    continue
+                lease = admitted
             response = await self._attempt(scope, tour, target, lease)
             if response is not NEXT:
                 return response
@@ -185,6 +174,31 @@ class Walk:
             # The request fits no context there is: the upstream's own 400 says it best.
             raise tour.overflow
         raise_refusal(all_refused(found.name, found.tier, in_pool_order(found, tour.failed, last=None)))
+
+    async def _admitted(self, scope: Scope, tour: Tour, target: Running, want: Want | None) -> Any:
+        """Book a metered attempt, and enter an Ollama's runner: its lease, None where it needs none; NEXT for a no."""
+        watch, entered, passed = self.gates.watch, time.time(), False
+        try:
+            if target.model.metered:
+                skip = await self.meter.admit(scope, target.model.id)
+                if skip is not None:
+                    tour.pass_over(skip)
+                    return NEXT
+            if want is not None:
+                found = await self.gpu.enter(scope, (want,))
+                if isinstance(found, Lease):
+                    passed = True
+                    return found
+                if not self.gates.observing:
+                    tour.no_room(target, want, found[0])
+                    return NEXT
+                log.warning("observe: would refuse: %s", found[0].reason)
+            passed = True
+            return None
+        finally:
+            if not passed:
+                # Also where the client hangs up meanwhile: the trial is the next request's.
+                watch.undecided(target.id, target.model, entered)
 
     async def _when_there_is_room(self, scope: Scope, tour: Tour) -> Any:
         """Wait for the first of the models that had no room, and try that one; NEXT where that fails too."""
@@ -230,7 +244,7 @@ class Walk:
             log.info("%s: %s: %s", tour.plan.name, target.id, tour.failed[-1].reason)
             return NEXT
         else:
-            watch.succeeded(target.id, target.model, began)
+            watch.succeeded(target.id, target.model, began, limits_of(response))
             told = True
             scope.mark_served(target.model.id)
             scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
@@ -242,7 +256,7 @@ class Walk:
             HOP.reset(token)
             if not told:
                 # Refused further on, or given up by its client: it says nothing of the upstream.
-                watch.undecided(target.id, target.model)
+                watch.undecided(target.id, target.model, began)
             if lease is not None:
                 lease.release()
 

@@ -10,9 +10,12 @@ from typing import Final
 from litellm_registry_hook.core.refusal import Skip
 from litellm_registry_hook.core.registry import Model
 
-NEXT_STATUSES: Final = frozenset({401, 404, 408, 409, 429})
+NEXT_STATUSES: Final = frozenset({401, 402, 404, 408, 409, 429})
 QUOTA_WORDS: Final = re.compile(
-    r"quota|usage limit|rate.?limit|insufficient|exceeded your|billing|credit", re.IGNORECASE
+    # `insufficient permissions` and `exceeded your authority` are no quotas.
+    r"quota|usage.?limit|rate.?limit|insufficient.{0,10}(?:fund|balance|credit)|out of credit|credit balance|credits?\b"
+    r"|exceeded your.{0,30}(?:limit|plan|usage|allowance|budget)|billing",
+    re.IGNORECASE,
 )
 # A used-up account that answers 400: Anthropic (invalid_request_error), OpenAI's images (billing_hard_limit_reached).
 # Only their own phrases, for a 400 may quote the request.
@@ -45,7 +48,7 @@ class Failure:
 def try_next(failure: Failure) -> bool:
     """Say whether the next member may be tried.
 
-    Refused connection, timeout, 401, 404, 408, 409, 429, 5xx, a quota answer, context overflow: yes. Any other 4xx
+    Refused connection, timeout, 401, 402, 404, 408, 409, 429, 5xx, a quota answer, context overflow: yes. Any other 4xx
     is the request's own fault and would only repeat.
     """
     if failure.context_overflow or failure.status in NEXT_STATUSES:
@@ -54,7 +57,7 @@ def try_next(failure: Failure) -> bool:
         return True
     if failure.status == 400:  # noqa: PLR2004
         return SPENT_WORDS.search(failure.text) is not None
-    return failure.status in {402, 403} and QUOTA_WORDS.search(failure.text) is not None
+    return failure.status == 403 and QUOTA_WORDS.search(failure.text) is not None  # noqa: PLR2004
 
 
 def larger_context(failed: Model, candidate: Model) -> bool:

@@ -50,20 +50,22 @@ models[].endpoints[].api_base | http address or os.environ/NAME | required | Bas
 models[].endpoints[].health_url | http address | - | Answers 200 while the server is up; what an on-demand model is probed by.
 models[].endpoints[].gpu | auto, none, NVML UUID or index | auto | Which GPU the server uses; auto asks NVML for a loopback address only.
 
-models[].quota.probe_command | text | - | Command that prints JSON; one of the three probes is required.
+models[].quota.probe_command | text | - | Command that prints JSON; one of the four probes is required.
 models[].quota.probe_file | path | - | File that holds JSON.
 models[].quota.probe_url | http address | - | Address that answers JSON.
+models[].quota.probe_bearer | os.environ/NAME | - | Token sent to probe_url as `Authorization: Bearer`; https or a loopback address only.
+models[].quota.probe_spend | day, week or month | - | Budget of what LiteLLM's database says was spent on the model in that time (UTC); cost-gated only.
 models[].quota.env | list of names | [] | Environment variables handed to probe_command, beside PATH, HOME and LANG.
 models[].quota.threshold_pct | percent | 95 | A window used up to this much counts as used up; quota-gated only.
 models[].quota.interval_s | seconds, at least 1 | 60 | Time between readings.
 models[].quota.max_age_s | seconds | 900 | An older reading counts as unknown.
 models[].quota.windows | list | required for quota-gated | The windows of the subscription; all must have room.
-models[].quota.field | dotted path | required for cost-gated | Where the probe's answer says what was spent.
-models[].quota.limit | number | required for cost-gated | What may be spent, in the unit of field.
+models[].quota.field | dotted path | required for cost-gated | Where the probe's answer says what was spent; not with probe_spend.
+models[].quota.limit | number | required for cost-gated | What may be spent, in the unit of field; US dollars with probe_spend.
 
 models[].quota.windows[].name | text | required | The window's name in answers and records.
 models[].quota.windows[].field | dotted path | required | Where the probe's answer says the percentage, a number or text like `12.5%`.
-models[].quota.windows[].unit | used or left | used | Whether that is the percent used or the percent left.
+models[].quota.windows[].unit | used, left, used_fraction or left_fraction | used | Whether that is the percent used or left, or the same as a fraction of 1.
 models[].quota.windows[].resets_at_field | dotted path | - | Where it says when the window starts anew: ISO time, or seconds or milliseconds since the epoch.
 
 models[].gpu_residency.vram_mb | int, MB | required | Memory the model really takes.

@@ -10,7 +10,7 @@ from litellm_registry_hook.core.registry import Model, Quota, Registry
 from litellm_registry_hook.errors import RegistryError
 
 ProbeConfig = dict[str, Any]
-_SOURCES = {"probe_command": "command", "probe_file": "file", "probe_url": "url"}
+_SOURCES = {"probe_command": "command", "probe_file": "file", "probe_url": "url", "probe_spend": "spend"}
 
 
 def to_probe_config(registry: Registry, id: str) -> ProbeConfig:  # noqa: A002 - the name is part of the interface
@@ -18,8 +18,9 @@ def to_probe_config(registry: Registry, id: str) -> ProbeConfig:  # noqa: A002 -
 
     Returns:
         `{"type": "always_on"}`; `{"type": "on_demand", "url"}`; `{"type": "budget", "command", "field", "limit"}`; or
-        `{"type": "quota", "command", "field", "threshold_pct"}`. With probe_file or probe_url, `file` or `url` stands
-        in the place of `command`; a field that says what is left adds `"unit": "left"`.
+        `{"type": "quota", "command", "field", "threshold_pct"}`. With probe_file, probe_url or probe_spend, `file`,
+        `url` or `spend` stands in the place of `command`, and a spend has no field; a unit other than the percent
+        used is added as `"unit"`.
 
     Raises:
         RegistryError: no such model, or a key is missing: it is named.
@@ -60,15 +61,18 @@ def _lifecycle(registry: Registry, model: Model) -> list[ProbeConfig]:
         raise _missing(registry, model, "quota")
     source = _source(registry, model, quota)
     if model.lifecycle == "cost-gated":
-        if quota.field is None or quota.limit is None:
-            raise _missing(registry, model, "quota.field" if quota.field is None else "quota.limit")
-        return [{"type": "budget", **source, "field": quota.field, "limit": _plain(quota.limit)}]
+        if quota.field is None and quota.probe_spend is None:
+            raise _missing(registry, model, "quota.field")
+        if quota.limit is None:
+            raise _missing(registry, model, "quota.limit")
+        field = {} if quota.field is None else {"field": quota.field}
+        return [{"type": "budget", **source, **field, "limit": _plain(quota.limit)}]
     if not quota.windows:
         raise _missing(registry, model, "quota.windows")
     threshold = _plain(quota.threshold_pct)
     return [
         {"type": "quota", **source, "field": window.field, "threshold_pct": threshold}
-        | ({"unit": "left"} if window.unit == "left" else {})
+        | ({"unit": window.unit} if window.unit != "used" else {})
         for window in quota.windows
     ]
 

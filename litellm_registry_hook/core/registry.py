@@ -80,14 +80,15 @@ class QuotaWindow(Value):
     """One window of a subscription: dotted paths into the probe's answer.
 
     Attributes:
-        name: in answers and records. field: the percentage. unit: whether that is what is used or what is left.
+        name: in answers and records. field: the percentage, or the fraction of 1.
+        unit: whether that is what is used or what is left, and whether of 100 or of 1.
         resets_at_field: when the window starts anew.
 
     """
 
     name: Annotated[str, Field(min_length=1)]
     field: Annotated[str, Field(min_length=1)]
-    unit: Literal["used", "left"] = "used"
+    unit: Literal["used", "left", "used_fraction", "left_fraction"] = "used"
     resets_at_field: Annotated[str, Field(min_length=1)] | None = None
 
 
@@ -95,18 +96,22 @@ class Quota(Value):
     """How used-up is read.
 
     Attributes:
-        probe_command: prints JSON. probe_file: holds JSON. probe_url: answers JSON. At most one of them.
+        probe_command: prints JSON. probe_file: holds JSON. probe_url: answers JSON.
+        probe_spend: the day, week or month (UTC) of which LiteLLM's own records say the spend. At most one of them.
+        probe_bearer: `os.environ/NAME`, sent to probe_url as a bearer token.
         env: names of environment variables handed to the command.
         threshold_pct: percent used at which a window counts as used up.
         interval_s: seconds between readings. max_age_s: seconds after which a reading is too old.
         windows: required for quota-gated models.
-        field, limit: budget of a cost-gated model.
+        field, limit: budget of a cost-gated model; the limit of probe_spend is in US dollars, and it has no field.
 
     """
 
     probe_command: Annotated[str, Field(min_length=1)] | None = None
     probe_file: Annotated[str, Field(min_length=1)] | None = None
     probe_url: Annotated[str, Field(pattern=r"^https?://.+")] | None = None
+    probe_bearer: Annotated[str, Field(pattern=r"^os\.environ/[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    probe_spend: Literal["day", "week", "month"] | None = None
     env: Many[str] = ()
     threshold_pct: Percent = 95
     interval_s: Annotated[float, Field(ge=1)] = 60

@@ -171,6 +171,10 @@ def _pattern(path: Path, value: Any, pattern: Any) -> Finding:
         return Finding(
             "bad_value", path, f"`{key}` is not an http address", f"start it with http:// or https://{extra}"
         )
+    if key == "probe_bearer":
+        # Not shown: it may be the token itself.
+        message = "`probe_bearer` does not name an environment variable"
+        return Finding("bad_value", path, message, "write os.environ/NAME, and the token into NAME where the proxy runs")
     if key == "token":
         return Finding("bad_token", path, "the token is not a sha256", "write sha256: and 64 lower-case hex digits")
     return Finding("bad_value", path, f"{shown(value)} is not a duration", "write 5m, 90s, 0 or -1 (forever)")

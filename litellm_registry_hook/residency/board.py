@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -59,7 +60,7 @@ class Board:
     Attributes:
         snapshot: the last look. shared: the last reading of the ledger.
         state_ok: whether the ledger could be used the last time.
-        counts: what happened, by name, for metrics.
+        counts: what happened, by name, for metrics. loaded: finished loads, model and seconds, for whoever takes them.
 
     """
 
@@ -75,6 +76,7 @@ class Board:
         self.shared = Shared()
         self.state_ok = self.ledger is not None
         self.counts: dict[str, int] = {}
+        self.loaded: deque[tuple[str, float]] = deque(maxlen=1000)
         self.twins: dict[Slot, tuple[Slot, ...]] = {}
         self._machines: dict[str, str] = {}
         self._departed: dict[str, float] = {}

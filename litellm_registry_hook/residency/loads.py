@@ -88,6 +88,7 @@ class Loads:
         if error is None:
             # Not the oldest of all: those who waited for it come next, here and in the other workers.
             self.board.view.last_used[slot] = self.board.clock()
+            self.board.loaded.append((load.claim.model, seconds))
             log.info("%s is loaded after %.1f s", named(slot), seconds)
             self._warn_of_part(load.want)
         else:

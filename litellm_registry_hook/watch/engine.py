@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from litellm_registry_hook.core.availability import judge as _judge
-from litellm_registry_hook.core.availability.facts import Circuit, Facts, Reading
+from litellm_registry_hook.core.availability.facts import Circuit, Closure, Facts, Reading
 from litellm_registry_hook.core.availability.judge import Target
 from litellm_registry_hook.core.availability.learn import (
     after_failure,
@@ -20,6 +20,7 @@ from litellm_registry_hook.core.availability.learn import (
     is_network_failure,
     is_quota_answer,
     learn,
+    learn_from_success,
     learned_again,
     trial_due,
     tried,
@@ -87,6 +88,7 @@ class Watch:
         env: Mapping[str, str],
         *,
         ask: Callable[[Probe], Answer] | None = None,
+        spend: Callable[[Probe], Answer] | None = None,
         start: Start = threads,
         chance: Callable[[], float] = random.random,
         worker: str | None = None,
@@ -96,6 +98,7 @@ class Watch:
         Args:
             registry: gives the registry in force. ledger: what the workers share; None: this one watches for itself.
             clock: seconds since the epoch. env: where commands get their environment from.
+            spend: reads what LiteLLM has spent, where there is one.
             ask, start, chance, worker: other probes, threads, jitter and name; for tests.
 
         """
@@ -107,7 +110,7 @@ class Watch:
         self.prober = Prober(
             self.board,
             registry,
-            ask or (lambda probe: _ask(probe, env)),
+            ask or (lambda probe: spend(probe) if spend and probe.kind == "spend" else _ask(probe, env)),
             start=start,
             chance=chance,
             wake=self._awake.set,
@@ -142,19 +145,31 @@ class Watch:
             return None
         return Skip(model.id, "model_unavailable", "another request finds out whether it works again", 1.0)
 
-    def succeeded(self, deployment: str, model: Model, began: float | None = None) -> None:
+    def succeeded(
+        self, deployment: str, model: Model, began: float | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Learn that an attempt was answered.
 
         Args:
             deployment: its deployment's id. model: the registry entry.
             began: when it was sent, seconds since the epoch: only one that was sent after a closure opens it.
+            headers: those of the answer that speak of limits; names in lower case.
 
         """
         if self._failing:
             self._failing.pop(deployment, None)
+        if self.board.facts.closures or self.board.facts.circuits:
+            self._opened(deployment, model, began)
+        if headers:
+            key = _key(deployment, model)
+            closure = learn_from_success(key, headers, self.clock())
+            if closure is not None and self.board.facts.closures.get(key) is None:
+                self.board.put(closure)
+                self._awake.set()
+                log.info("%s is closed until %s: it %s", key, clock_text(closure.until), closure.why)
+
+    def _opened(self, deployment: str, model: Model, began: float | None) -> None:
         facts = self.board.facts
-        if not facts.closures and not facts.circuits:
-            return
         at = self.clock() if began is None else began
         names: list[Name] = []
         for key in (model.id, deployment):
@@ -181,11 +196,17 @@ class Watch:
         self._quota(deployment, model, failure, headers or {}, at)
         self._network(deployment, failure, at)
 
-    def undecided(self, deployment: str, model: Model) -> None:
-        """Give back the trial of an attempt that came to nothing, the client having hung up say."""
+    def undecided(self, deployment: str, model: Model, began: float | None = None) -> None:
+        """Give back the trial of an attempt that came to nothing, the client having hung up say.
+
+        Args:
+            deployment, model: as of `succeeded`.
+            began: a moment after its `enter`: a trial that was taken later is another request's.
+
+        """
         facts = self.board.facts
         for what in (facts.closures.get(model.id), facts.closures.get(deployment), facts.circuits.get(deployment)):
-            if what is not None and what.trial_at is not None:
+            if what is not None and _tried_by(what, began):
                 self.board.swap(what, tried(what, None))
 
     def reopen(self, model: Model) -> tuple[str, ...]:
@@ -238,11 +259,11 @@ class Watch:
 
     def _quota(self, deployment: str, model: Model, failure: Failure, headers: Mapping[str, str], began: float) -> None:
         now = self.clock()
-        key = model.id if len(model.places) <= 1 else deployment
+        key = _key(deployment, model)
         before = self.board.facts.closures.get(key)
         closure = learn(key, failure, headers, now)
         if closure is None:
-            if before is not None and before.trial_at is not None and not is_network_failure(failure):
+            if before is not None and _tried_by(before, began) and not is_network_failure(failure):
                 self.board.swap(before, tried(before, None))
             return
         if before is not None and not closure.stated:
@@ -299,6 +320,15 @@ class Watch:
             error=error,
             here=here,
         )
+
+
+def _key(deployment: str, model: Model) -> str:
+    """Return what an answer closes: of several endpoints each has a limit of its own."""
+    return model.id if len(model.places) <= 1 else deployment
+
+
+def _tried_by(what: Closure | Circuit, began: float | None) -> bool:
+    return what.trial_at is not None and (began is None or began >= what.trial_at)
 
 
 def _told(reading: Reading) -> str:

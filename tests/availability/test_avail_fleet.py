@@ -12,6 +12,7 @@ from strategies import model_entry, registry_of
 
 from litellm_registry_hook.core.availability.facts import Reading
 from litellm_registry_hook.core.availability.probes import Answer
+from litellm_registry_hook.core.availability.moments import clock
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.registry import Registry
 
@@ -309,6 +310,43 @@ def test_a_trial_given_back_passes_the_next_request(fleet: Fleet) -> None:
     assert watch.enter(model, target(model)) is not None
     watch.undecided("sub@0", model)
     assert watch.enter(model, target(model)) is None
+
+
+def test_an_older_attempt_does_not_give_another_ones_trial_back(fleet: Fleet) -> None:
+    """A request from before the closure that comes to nothing, or is refused, leaves the trial that is under way."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    sent = fleet.clock()
+    fleet.run(1)
+    fleet["w0"].failed("sub@0", model, Failure(429))
+    fleet.run(61)
+    (watch,) = [one for one in fleet.workers.values() if one.enter(model, target(model)) is None]
+    watch.undecided("sub@0", model, sent)
+    watch.failed("sub@0", model, Failure(422), {}, sent)
+    assert watch.enter(model, target(model)) is not None
+    watch.undecided("sub@0", model, fleet.clock())
+    assert watch.enter(model, target(model)) is None
+
+
+def test_a_served_answer_that_was_the_last_of_its_limit_closes(fleet: Fleet) -> None:
+    """What its headers say is in force at once, in every worker a moment later, and over at the stated time."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    fleet["w0"].succeeded("sub@0", model, fleet.clock(), {"x-ratelimit-remaining-requests": "3"})
+    assert fleet.skips(model)[0] is None
+    last = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+    fleet["w0"].succeeded("sub@0", model, fleet.clock(), last)
+    assert fleet.skips(model) == ["quota_exhausted", None, None]
+    fleet.run(1)
+    assert fleet.skips(model) == ["quota_exhausted"] * 3
+    (skip,) = {watch.enter(model, target(model)) for watch in fleet.workers.values()}
+    assert skip is not None
+    assert skip.reason == (
+        "a call 1 s ago was served, and said that nothing is left; the answer says that it ends at "
+        f"{clock(fleet.clock() + 39)}, in 39 s; wait, or ask for a tier with further members"
+    )
+    fleet.run(40)
+    assert fleet.skips(model) == [None] * 3
 
 
 def test_an_old_success_opens_nothing(fleet: Fleet) -> None:

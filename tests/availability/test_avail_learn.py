@@ -13,6 +13,7 @@ from litellm_registry_hook.core.availability.learn import (
     after_success,
     lapsed,
     learn,
+    learn_from_success,
     reopened,
     trial_due,
     tried,
@@ -27,7 +28,11 @@ from litellm_registry_hook.core.failure import Failure
         (429, "anything at all", True),
         (403, "You have exceeded your monthly quota", True),
         (403, "forbidden", False),
-        (402, "insufficient credits", True),
+        (402, "", True),
+        (403, "insufficient permissions for this model", False),
+        (403, "this exceeded your authority", False),
+        (403, "insufficient funds", True),
+        (403, "You've reached your usage limit for this billing cycle", True),
         (400, "Your credit balance is too low", True),
         (400, "bad request: rate limit this", False),
         (401, "quota", False),
@@ -37,7 +42,7 @@ from litellm_registry_hook.core.failure import Failure
     ],
 )
 def test_which_answers_close_a_model(status: int, text: str, closes: bool) -> None:
-    """429 does, 402, 403 and 400 with the words of a used-up account, nothing else."""
+    """429 and 402 do, 403 and 400 with the words of a used-up account, nothing else."""
     assert (learn("m", Failure(status, text), {}, NOON) is not None) is closes
 
 
@@ -238,3 +243,34 @@ def test_what_says_nothing_of_the_server_is_not_counted(failure: Failure) -> Non
 
     assert after_failure(before, "m@0", failure, NOON + 1) is before
     assert after_failure(None, "m@0", failure, NOON + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"x-ratelimit-remaining-requests": "0"}, None),
+        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "60s"}, None),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}, 60),
+        ({"llm_provider-x-ratelimit-remaining-tokens": "0", "llm_provider-x-ratelimit-reset-tokens": "1m30s"}, 90),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "12ms"}, None),
+        (
+            {
+                "x-ratelimit-limit-requests": "0",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "60s",
+            },
+            None,
+        ),
+        ({"anthropic-ratelimit-unified-status": "allowed", "anthropic-ratelimit-unified-reset": str(NOON + 60)}, None),
+        ({"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": str(NOON + 60)}, 60),
+        ({"retry-after": "60"}, None),
+    ],
+)
+def test_which_served_answers_were_the_last_of_a_limit(headers: dict[str, str], seconds: float | None) -> None:
+    """One says so by `remaining` 0 of a limit that is not 0 and the time of its reset, or by a rejected window."""
+    expected = None
+    if seconds is not None:
+        why = "was served, and said that nothing is left"
+        expected = Closure("m", NOON, NOON + seconds, why, True, NOON + seconds)
+    assert learn_from_success("m", headers, NOON) == expected

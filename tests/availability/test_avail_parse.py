@@ -50,14 +50,34 @@ def test_a_percentage_is_a_number_or_text(value: Any, used: float, note: str) ->
         ("1e2", '`used` is "1e2", not a number'),
         ("12,5", '`used` is "12,5", not a number'),
         ("nan", '`used` is "nan", not a number'),
-        ([5], "`used` is [5], not a number"),
-        ({"pct": 5}, '`used` is {"pct": 5}, not a number'),
+        ([5], "`used` is a list, not a number"),
+        ({"pct": 5}, "`used` is an object, not a number"),
         ("x" * 200, '`used` is "' + "x" * 58 + "…, not a number"),
     ],
 )
 def test_anything_else_is_an_error_and_not_a_value(value: Any, why: str) -> None:
     """A value that is no percentage is neither full nor free: the reading has an error."""
     assert read({"used": value}) == Reading("sub", "w", None, None, 0.0, NOON, why)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "used", "note", "error"),
+    [
+        ("used_fraction", 0.97, 97.0, "", ""),
+        ("used_fraction", "0.5", 50.0, "", ""),
+        ("used_fraction", 1, 100.0, "", ""),
+        ("used_fraction", 1.2, 100.0, "the probe said 120 %", ""),
+        ("used_fraction", 97, None, "", "`used` is 97, not a fraction of 1: is the unit `used`?"),
+        ("used_fraction", "97%", None, "", '`used` is "97%", not a number'),
+        ("left_fraction", 0.25, 75.0, "", ""),
+        ("left_fraction", 0, 100.0, "", ""),
+        ("left_fraction", 1.5, None, "", "`used` is 1.5: more than all of the window is left"),
+    ],
+)
+def test_a_window_may_be_a_fraction_of_one(unit: str, value: Any, used: float | None, note: str, error: str) -> None:
+    """The units of fractions count to 1; a percentage in their place is an error, not a full window."""
+    read_at = 0.0 if error else NOON - 1
+    assert read({"used": value}, unit=unit) == Reading("sub", "w", used, None, read_at, NOON, error, note)
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,24 @@ def test_an_answer_that_never_ends_is_cut() -> None:
             over.set()
 
 
+def test_an_address_gets_the_token_that_the_registry_names() -> None:
+    """probe_bearer is read from the environment at each call; without it nobody is asked."""
+    seen: list[str | None] = []
+
+    def answer(handler: Any) -> None:
+        seen.append(handler.headers["Authorization"])
+        says("{}")(handler)
+
+    with http_server(answer) as url:
+        probe = Probe("m", "m", "url", url, env=("USAGE_TOKEN",))
+        assert ask(probe, {"USAGE_TOKEN": "t-1"}) == Answer("{}")
+        assert ask(Probe("m", "m", "url", url), {"USAGE_TOKEN": "t-1"}) == Answer("{}")
+        assert ask(probe, {}) == Answer(
+            error="the token of probe_bearer is not set", detail="USAGE_TOKEN in the environment"
+        )
+    assert seen == ["Bearer t-1", None]
+
+
 def test_an_address_that_cannot_be_asked() -> None:
     """No such host, no such port: an error, not an exception."""
     refused = Answer(error="probe_url cannot be asked (ConnectError)", detail="[Errno 111] Connection refused")

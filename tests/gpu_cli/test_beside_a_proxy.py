@@ -53,11 +53,21 @@ def test_metrics(home: Home, workers: int) -> None:
         within(lambda: home.loaded() == ["bge-m3:latest"])
         assert proxy.chat("small").status_code == 200
         refused = proxy.chat("coder")
-        shown = within(lambda: (found := metrics(proxy)).get("registry_gpu_refusals_total") and found)
+        # Several workers tell their numbers within a second each.
+        shown = within(
+            lambda: (
+                (found := metrics(proxy)).get("registry_gpu_refusals_total")
+                and 'registry_gpu_load_seconds_count{model="small"}' in found
+                and found
+            )
+        )
 
     url = home.house.ollama.url
     assert refused.status_code == 503
-    assert {name: value for name, value in shown.items() if not name.endswith("_created")} == {
+    seconds = {name: value for name, value in shown.items() if name.startswith("registry_gpu_load_seconds_count")}
+    assert seconds == {f'registry_gpu_load_seconds_count{{model="{model}"}}': 1.0 for model in ("bge", "small")}
+    others = {name: value for name, value in shown.items() if "_created" not in name and "_load_seconds_" not in name}
+    assert others == {
         "registry_gpu_loads_total": 2.0,
         "registry_gpu_swaps_total": 0.0,
         "registry_gpu_refusals_total": 1.0,

@@ -88,6 +88,22 @@ def test_an_admin_opens_a_closed_model_as_the_page_says(ups: dict[str, Upstream]
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "unknown_model")
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_served_answer_that_was_the_last_of_its_limit_closes(
+    ups: dict[str, Upstream], proxy: Proxy, stream: bool
+) -> None:
+    """`x-ratelimit-remaining-requests: 0` on a 200: the next request leaves kimi alone instead of collecting a 429."""
+    ups["kimi"].answer_headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h0m0s"}
+    body = {"model": "large", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    assert code(proxy.post("/v1/chat/completions", body)) == "kimi"
+    second = proxy.chat("large")
+    assert (code(second), second.headers["x-registry-skipped"]) == ("mid", "kimi=quota_exhausted")
+    assert len(ups["kimi"].generating_calls) == 1
+    assert proxy.post("/registry/reopen?model=kimi", key=ADMIN).json() == {"opened": ["kimi"]}
+    assert code(proxy.chat("large")) == "kimi"
+    proxy.post("/registry/reopen?model=kimi", key=ADMIN)
+
+
 def test_windows_of_a_probe_close_and_open_a_model(ups: dict[str, Upstream], tmp_path: Path) -> None:
     """One full window of two is enough to close; room in both opens it again, without a restart."""
     usage = tmp_path / "usage.json"

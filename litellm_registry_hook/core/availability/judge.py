@@ -156,15 +156,15 @@ def _used_up(model: Model, quota: Quota, full: Iterable[Reading], now: float) ->
     said: list[str] = []
     resets: list[float | None] = []
     for reading in full:
+        ahead = reading.resets_at if reading.resets_at is not None and reading.resets_at > now else None
+        resets.append(ahead)
         age = f"read {span(max(0.0, now - reading.read_at))} ago"
         if reading.error:
             age += f", the probe has failed since ({reading.error})"
         if reading.window == BUDGET and model.lifecycle != "quota-gated":
-            said.append(f"the budget is spent: {reading.note or 'all of it'} ({age}); raise quota.limit")
-            resets.append(None)
+            when = f"; it starts anew at {clock(ahead)}" if ahead is not None else ""
+            said.append(f"the budget is spent: {reading.note or 'all of it'} ({age}){when}; raise quota.limit")
             continue
-        ahead = reading.resets_at if reading.resets_at is not None and reading.resets_at > now else None
-        resets.append(ahead)
         when = "when it starts anew is not known"
         if ahead is not None:
             when = f"it starts anew at {clock(ahead)}, in {span(ahead - now)}"

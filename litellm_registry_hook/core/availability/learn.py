@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from litellm_registry_hook.core.availability.facts import Circuit, Closure, Reading
-from litellm_registry_hook.core.availability.stated import stated_reset
+from litellm_registry_hook.core.availability.stated import nothing_left, stated_reset
 from litellm_registry_hook.core.failure import MAX_TEXT, QUOTA_WORDS, SPENT_WORDS, Failure
 
 GUESS_S: Final = 60.0
@@ -32,12 +32,12 @@ _NO_CONNECTION: Final = re.compile(
 
 
 def is_quota_answer(failure: Failure) -> bool:
-    """Say whether an answer means that a quota is used up: 429, or 402, 403 and 400 with the words for it."""
+    """Say whether an answer means that a quota is used up: 429 or 402, or 403 and 400 with the words for it."""
     if failure.status == 400:  # noqa: PLR2004
         return SPENT_WORDS.search(failure.text) is not None
-    if failure.status in {402, 403}:
+    if failure.status == 403:  # noqa: PLR2004
         return QUOTA_WORDS.search(failure.text) is not None
-    return failure.status == 429  # noqa: PLR2004
+    return failure.status in {402, 429}
 
 
 def is_network_failure(failure: Failure) -> bool:
@@ -67,6 +67,14 @@ def learn(key: str, failure: Failure, headers: Mapping[str, str], now: float) ->
     text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
     why = f"answered {failure.status}" + (f": {text}" if text else "")
     return Closure(key, now, until, why, stated, min(until, now + RECHECK_S))
+
+
+def learn_from_success(key: str, headers: Mapping[str, str], now: float) -> Closure | None:
+    """Return the closure that a served answer teaches by saying that it was the last of its limit; else None."""
+    until = nothing_left(headers, now)
+    if until is None:
+        return None
+    return Closure(key, now, until, "was served, and said that nothing is left", True, min(until, now + RECHECK_S))
 
 
 def reopened(closure: Closure, readings: Mapping[str, Reading], threshold: float) -> Closure | None:

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from litellm_registry_hook.core.availability.facts import BUDGET, Reading
 from litellm_registry_hook.core.availability.moments import moment_of
-from litellm_registry_hook.core.registry import Model, Quota
+from litellm_registry_hook.core.registry import Model, Quota, QuotaWindow
 
 _NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?$")
 _MISSING: Final = object()
 FULL: Final = 100.0
+MOST_OF_ONE: Final = 2.0
+"""A larger fraction was a percentage."""
 FARTHEST_S: Final = 400 * 86400.0
 _SHOWN: Final = 60
 
@@ -31,7 +33,8 @@ def windows_of(model: Model) -> tuple[str, ...]:
         return ()
     if model.lifecycle == "quota-gated":
         return tuple(window.name for window in quota.windows)
-    return (BUDGET,) if quota.field is not None and quota.limit is not None else ()
+    told = quota.field is not None or quota.probe_spend is not None
+    return (BUDGET,) if told and quota.limit is not None else ()
 
 
 def readings_of(model: Model, text: str, read_at: float, tried_at: float) -> tuple[Reading, ...]:
@@ -59,7 +62,7 @@ def readings_of(model: Model, text: str, read_at: float, tried_at: float) -> tup
     found = []
     for window in quota.windows:
         try:
-            used, note = _percent(window.field, _at(tree, window.field), left=window.unit == "left")
+            used, note = _percent(window, _at(tree, window.field))
         except OddValueError as error:
             found.append(_error(model, window.name, tried_at, str(error)))
             continue
@@ -89,21 +92,30 @@ def _error(model: Model, window: str, tried_at: float, why: str, detail: str = "
 
 def _budget(model: Model, quota: Quota, tree: Any, read_at: float, tried_at: float) -> Reading:
     path, limit = quota.field or "", quota.limit or 1.0
+    resets_at = None
+    if quota.probe_spend is not None:
+        path = "spent"
+        resets_at, _ = _resets_at("resets_at", _at(tree, "resets_at"), tried_at)
     try:
         spent = _number(path, _at(tree, path))
     except OddValueError as error:
         return _error(model, BUDGET, tried_at, str(error))
-    note = f"{spent:g} of {limit:g}"
-    return Reading(model.id, BUDGET, min(FULL, spent / limit * 100), None, read_at, tried_at, "", note)
+    note = f"{spent:g} of {limit:g}" if quota.probe_spend is None else f"{spent:.4g} of {limit:g} $"
+    return Reading(model.id, BUDGET, min(FULL, spent / limit * 100), resets_at, read_at, tried_at, "", note)
 
 
-def _percent(path: str, value: Any, *, left: bool) -> tuple[float, str]:
-    number = _number(path, value, percent=True)
-    if left and number > FULL:
+def _percent(window: QuotaWindow, value: Any) -> tuple[float, str]:
+    path, whole = window.field, 1.0 if window.unit.endswith("_fraction") else FULL
+    number = _number(path, value, percent=whole == FULL)
+    left = window.unit.startswith("left")
+    if left and number > whole:
         raise OddValueError(f"`{path}` is {number:g}: more than all of the window is left")
+    if whole != FULL and number > MOST_OF_ONE:
+        raise OddValueError(f"`{path}` is {number:g}, not a fraction of 1: is the unit `used`?")
+    percent = number if whole == FULL else round(number * FULL, 6)
     if left:
-        return FULL - number, ""
-    return (FULL, f"the probe said {number:g} %") if number > FULL else (number, "")
+        return FULL - percent, ""
+    return (FULL, f"the probe said {percent:g} %") if percent > FULL else (percent, "")
 
 
 def _number(path: str, value: Any, *, percent: bool = False) -> float:
@@ -114,6 +126,9 @@ def _number(path: str, value: Any, *, percent: bool = False) -> float:
         text = value.strip()
         text = text[:-1].rstrip() if percent and text.endswith("%") else text
         number = float(text) if _NUMBER.match(text) else value
+    if isinstance(value, (Mapping, list)):
+        # Not quoted: clients see it, and it may hold anything.
+        raise OddValueError(f"`{path}` is {'a list' if isinstance(value, list) else 'an object'}, not a number")
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise OddValueError(f"`{path}` is {_short(json.dumps(value, ensure_ascii=False))}, not a number")
     try:

@@ -12,6 +12,8 @@ from litellm_registry_hook.core.registry import Model, Registry
 FLOOR_S: Final = 1.0
 URL_FLOOR_S: Final = 30.0
 """Usage endpoints have limits of their own, some of a few calls an hour; no setting asks them more often than this."""
+SPEND_FLOOR_S: Final = 10.0
+"""LiteLLM itself writes its spend down every ten seconds or more."""
 HEALTH_EVERY_S: Final = 5.0
 TIMEOUT_S: Final = 20.0
 LONGEST_PAUSE_S: Final = 900.0
@@ -19,7 +21,7 @@ LONGEST_PAUSE_S: Final = 900.0
 LONGEST_RETRY_AFTER_S: Final = 3600.0
 JITTER: Final = 0.1
 
-Kind = Literal["command", "file", "url", "health"]
+Kind = Literal["command", "file", "url", "spend", "health"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,9 @@ class Probe:
 
     Attributes:
         key: what it is called in the state: the registry id; of a server's health `id|api_base`.
-        model: registry id. kind: how it is read. what: the command, the path or the address.
+        model: registry id. kind: how it is read. what: the command, the path, the address, or the period of a spend.
         api_base: the endpoint, of a server's health.
-        env: names of environment variables for the command.
+        env: names of environment variables for the command; of an address that of its bearer token.
         interval_s: seconds between readings. floor_s: seconds that no jitter goes below.
 
     """
@@ -78,7 +80,11 @@ def _of(model: Model) -> Iterator[Probe]:
             yield Probe(model.id, model.id, "file", quota.probe_file, "", (), quota.interval_s)
         elif quota.probe_url is not None:
             every = max(URL_FLOOR_S, quota.interval_s)
-            yield Probe(model.id, model.id, "url", quota.probe_url, "", (), every, URL_FLOOR_S)
+            bearer = (quota.probe_bearer.removeprefix("os.environ/"),) if quota.probe_bearer is not None else ()
+            yield Probe(model.id, model.id, "url", quota.probe_url, "", bearer, every, URL_FLOOR_S)
+        elif quota.probe_spend is not None:
+            every = max(SPEND_FLOOR_S, quota.interval_s)
+            yield Probe(model.id, model.id, "spend", quota.probe_spend, "", (), every, SPEND_FLOOR_S)
     if model.lifecycle == "on-demand":
         for place in model.places:
             if place.health_url is not None:

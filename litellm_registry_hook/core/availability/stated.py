@@ -13,6 +13,8 @@ from litellm_registry_hook.core.failure import Failure
 
 LONGEST_S: Final = 35 * 86400.0
 """A longer pause than a month of grace is a mistake."""
+SHORTEST_S: Final = 0.5
+"""A limit of a served answer that ends sooner is over before the next request."""
 
 _UNIFIED: Final = "anthropic-ratelimit-unified-"
 _REMAINING: Final = re.compile(r"^(?:x-|anthropic-)?ratelimit-(?:(.+)-)?remaining(?:-(.+))?$")
@@ -42,6 +44,16 @@ def stated_reset(failure: Failure, headers: Mapping[str, str], now: float) -> fl
     if not found:
         found = [moment for moment in _words(failure.text, now) if now < moment <= now + LONGEST_S]
     return max(found, default=None)
+
+
+def nothing_left(headers: Mapping[str, str], now: float) -> float | None:
+    """Return when a limit ends of which a served answer's headers say that nothing is left; None where none does.
+
+    `remaining` is 0, of a limit that is not itself 0, and its reset is stated; or a unified window is rejected.
+    """
+    named = {name.lower().removeprefix("llm_provider-"): str(value).strip() for name, value in headers.items()}
+    found = [*_unified(named, now), *_spent(named, now)]
+    return max((moment for moment in found if now + SHORTEST_S <= moment <= now + LONGEST_S), default=None)
 
 
 def _retry_after(headers: Mapping[str, str], failure: Failure, now: float) -> list[float]:
@@ -78,7 +90,8 @@ def _spent(headers: Mapping[str, str], now: float) -> list[float]:
     for name, value in headers.items():
         if name.startswith(_UNIFIED) or _REMAINING.match(name) is None:
             continue
-        if re.fullmatch(r"-?\d+(\.\d+)?", value) and float(value) <= 0:
+        unlimited = headers.get(name.replace("remaining", "limit"), "") in {"0", "-1"}
+        if not unlimited and re.fullmatch(r"-?\d+(\.\d+)?", value) and float(value) <= 0:
             resets.append(headers.get(name.replace("remaining", "reset"), ""))
     return _moments(resets, now)
 

@@ -52,6 +52,9 @@ def _secrets(draft: Draft, at: Path, model: Model) -> Iterator[Finding]:
         elif path[-1] in _SECRET_KEYS and text.startswith("sk-") and len(text) >= _SECRET_LENGTH:
             message = f"`{path[-1]}` holds a secret, and this file is under version control"
             yield Finding("secret_in_file", path, message, "write os.environ/NAME", severity="warning")
+    if model.quota is not None and model.quota.probe_bearer is not None:
+        name = model.quota.probe_bearer.removeprefix(_ENVIRON)
+        yield from _environ(draft, (*at, "quota", "probe_bearer"), name)
     for index, end in enumerate(model.endpoints):
         if end.api_base.startswith(_ENVIRON):
             yield from _environ(draft, (*at, "endpoints", index, "api_base"), end.api_base[len(_ENVIRON) :])

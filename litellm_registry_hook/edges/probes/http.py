@@ -1,4 +1,4 @@
-"""GET a probe's address: one call, no redirects, no credentials, and an end for its time and its size."""
+"""GET a probe's address: one call, no redirects, no credentials but a bearer token given, an end for time and size."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OK: Final = 200
 _HEADERS: Final = {"User-Agent": "litellm-registry-hook", "Accept": "application/json"}
 
 
-def ask_url(url: str, now: float, *, timeout_s: float = TIMEOUT_S) -> Answer:
+def ask_url(url: str, now: float, *, bearer: str = "", timeout_s: float = TIMEOUT_S) -> Answer:
     """Return what an address answers with 200.
 
     Args:
         url: the address. now: seconds since the epoch, for a Retry-After that is a date.
-        timeout_s: seconds for the whole call.
+        bearer: token to send; empty for none. timeout_s: seconds for the whole call.
 
     """
     end = time.monotonic() + timeout_s
@@ -33,7 +33,8 @@ def ask_url(url: str, now: float, *, timeout_s: float = TIMEOUT_S) -> Answer:
     # The transport alone: a client writes a log line for every call.
     try:
         with httpx.HTTPTransport(verify=verify, trust_env=False) as transport:
-            request = httpx.Request("GET", url, headers=_HEADERS, extensions={"timeout": timeout.as_dict()})
+            headers = _HEADERS | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+            request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeout.as_dict()})
             response = transport.handle_request(request)
             try:
                 return _read(response, now, end, timeout_s)
