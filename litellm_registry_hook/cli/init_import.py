@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,24 +20,8 @@ from litellm_registry_hook.errors import ConfigError
 if TYPE_CHECKING:
     from litellm_registry_hook.core.start.proposal import Left, Proposal
 
-F = TypeVar("F", bound=Callable[..., Any])
 _ENTRY = re.compile(r"^model_list\[(\d+)\]")
 PRICE_LIST = "model_prices_and_context_window_backup.json"
-
-
-def import_options(function: F) -> F:
-    """Add --from-config and what goes with it: from_config, keep_foreign, free, dimensions, secrets_to_env."""
-    for option in reversed(
-        (
-            click.option("--from-config", metavar="FILE", help="Carry the models of a LiteLLM config over."),
-            click.option("--keep-foreign", metavar="NAME", multiple=True, help="Leave a model_name to LiteLLM."),
-            click.option("--free", metavar="NAME", multiple=True, help="A model_name that costs nothing."),
-            click.option("--dimensions", metavar="NAME=N", multiple=True, help="Length of an embedding's vectors."),
-            click.option("--secrets-to-env", is_flag=True, help="Write os.environ/NAME for keys in the config."),
-        )
-    ):
-        function = option(function)
-    return function
 
 
 def read_import(

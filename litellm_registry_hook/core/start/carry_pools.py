@@ -169,7 +169,9 @@ def models_behind(found: Found, name: str) -> tuple[Draft, ...]:
 def _alias_left(found: Found, alias: str, target: str) -> Left:
     what = f"model_group_alias: {alias} -> {target}"
     if target in found.groups:
-        return Left(what, f"{target} stays foreign; LiteLLM goes on resolving the alias as it did")
+        return Left(
+            what, f"{target} stays foreign, so LiteLLM resolves the alias, under the same routing.unlisted_models"
+        )
     if target in found.aliases:
         return Left(
             what, "an alias of an alias leads nowhere in LiteLLM either", f"point it at {found.aliases[target][0]}"
@@ -199,7 +201,8 @@ def _unheard(found: Found) -> list[Left]:
             found_left.append(
                 Left(
                     f"{kind}: {name} -> {', '.join(targets)}",
-                    f"{name} {where}, so it is no tier; what LiteLLM falls back to from it is gated by the registry",
+                    f"{name} {where}, so it is no tier; under routing.unlisted_models: metered a call of it is made "
+                    "once, without LiteLLM's fallbacks",
                 )
             )
     return found_left
