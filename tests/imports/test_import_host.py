@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from litellm_registry_hook.edges.start.render import document
-from tests.host.proxy import KEYS, OPTED, Proxy, clean_env
+from tests.host.proxy import KEYS, OPTED, PLAIN, Proxy, clean_env
 from tests.host.shapes import token
 from tests.imports.house import CHAT, EMBEDDING, OTHER, SEVERAL, UPSTREAMS, house
 from tests.imports.import_kit import imported
@@ -27,6 +27,7 @@ ENV = {"LOCAL_KEY": "key-of-local", "AZURE_KEY": "key-of-azure", "CLAUDE_KEY": "
 AUTH = ("authorization", "api-key", "x-api-key", "x-room")
 NAMES = [*CHAT, *EMBEDDING, *OTHER]
 FOREIGN = {"wild/anything", "leaked"}
+CONSENT = {"x-registry-allow-metered": "true"}
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,15 @@ class Reached:
     headers: tuple[tuple[str, str], ...]
 
 
-def ask(proxy: Proxy, name: str) -> httpx.Response:
-    headers = {"x-registry-allow-metered": "true", "x-litellm-num-retries": "0"}
+def ask(proxy: Proxy, name: str, key: str = OPTED, consent: Mapping[str, str] = CONSENT) -> httpx.Response:
+    headers = {"x-litellm-num-retries": "0", **consent}
     kind = OTHER.get(name) or ("embedding" if name in EMBEDDING else "chat")
     if kind == "transcription":
         return httpx.post(
             f"{proxy.url}/v1/audio/transcriptions",
             data={"model": name},
             files={"file": ("a.mp3", b"ID3", "audio/mpeg")},
-            headers={"Authorization": f"Bearer {OPTED}", **headers},
+            headers={"Authorization": f"Bearer {key}", **headers},
             timeout=60,
         )
     path, body = {
@@ -58,7 +59,7 @@ def ask(proxy: Proxy, name: str) -> httpx.Response:
         "rerank": ("/v1/rerank", {"query": "q", "documents": ["a", "b"]}),
         "responses": ("/v1/responses", {"input": "hi"}),
     }[kind]
-    return proxy.post(path, {"model": name, **body}, key=OPTED, headers=headers)
+    return proxy.post(path, {"model": name, **body}, key=key, headers=headers)
 
 
 def survey(proxy: Proxy, ups: Mapping[str, Upstream]) -> tuple[dict[str, set[Reached]], dict[str, int]]:
@@ -90,7 +91,9 @@ class Both:
 
     Attributes:
         before, after: what each name reached. status: answers of both. listed: names of /v1/models of both.
-        info: /model/info of both. log: what the generator said.
+        info: /model/info of both.
+        plain: answers of the second proxy to a caller who does not mean to spend money. unknown: to a name nobody knows.
+        again: what `--check --adopt` says of the generated config.
 
     """
 
@@ -99,7 +102,9 @@ class Both:
     status: tuple[dict[str, int], dict[str, int]]
     listed: tuple[set[str], set[str]]
     info: tuple[list[dict[str, Any]], list[dict[str, Any]]]
-    log: str
+    plain: dict[str, int]
+    unknown: httpx.Response
+    again: int
 
 
 def listed(proxy: Proxy) -> set[str]:
@@ -134,23 +139,25 @@ def compare(ups: Mapping[str, Upstream], folder: Path) -> Both:
     # What an operator decides: who may spend money, and that their own custom_auth tells callers apart.
     registry["routing"] |= {"metered_opt_in": [token(OPTED)], "trust_custom_auth": True}
     (after / "model-registry.yaml").write_text(yaml.safe_dump(registry, sort_keys=False))
-    generated = subprocess.run(
-        [str(Path(sys.executable).parent / "generate-litellm-config"), "--adopt"],
-        cwd=after, env=clean_env(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    generate = [str(Path(sys.executable).parent / "generate-litellm-config"), "--adopt"]
+    subprocess.run(generate, cwd=after, env=clean_env(), capture_output=True, check=True)
+    again = subprocess.run([*generate, "--check"], cwd=after, env=clean_env(), capture_output=True, check=False)
     for name in ("llama3", "gemma3", "nomic-embed-text"):
         # The gate serves an Ollama model of unknown size only while it is loaded.
         ups["ollama"].load(name, seconds=-1)
     ups["ollama"].loaded["llama3:latest"]["context_length"] = 2048
+    ups["ollama"].tracks_loads = False
     with Proxy(before, env=ENV) as plain:
         was, was_status = survey(plain, ups)
         names_before, info_before = listed(plain), info(plain)
     with Proxy(after, env=ENV) as ours:
         now, now_status = survey(ours, ups)
         names_after, info_after = listed(ours), info(ours)
+        plain_status = {name: ask(ours, name, PLAIN, {}).status_code for name in NAMES}
+        unknown = ask(ours, "no-such-name")
     return Both(
-        was, now, (was_status, now_status), (names_before, names_after), (info_before, info_after),
-        generated.stdout + generated.stderr,
+        was, now, (was_status, now_status), (names_before, names_after), (info_before, info_after), plain_status, unknown,
+        again.returncode,
     )  # fmt: skip
 
 
@@ -198,3 +205,18 @@ def test_model_info_has_the_same_deployments(both: Both) -> None:
     lab = next(base for model, base in now if model == "openai/lab-up")
 
     assert now == (was - {("openai/lab-up", "")}) | {("openai/lab-up", lab)}
+
+
+def test_free_names_ask_for_nothing_and_the_others_for_consent(both: Both) -> None:
+    """Without the header and an opted-in key, names that are metered or that stay LiteLLM's are refused, no others."""
+    assert both.plain == {name: 403 if name in FOREIGN | {"azure-gpt"} else 200 for name in NAMES}
+
+
+def test_a_name_that_nobody_knows_is_refused(both: Both) -> None:
+    """What default_fallbacks answered once for any name is unknown_model now."""
+    assert (both.unknown.status_code, both.unknown.json()["error"]["code"]) == (400, "unknown_model")
+
+
+def test_the_generated_config_needs_nothing_more(both: Both) -> None:
+    """A second run of the generator finds nothing to do."""
+    assert both.again == 0

@@ -31,8 +31,13 @@ def literal_secrets(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             continue
         if path and _HARMLESS.search(path[-1]):
             continue
-        if (is_secret_path(path) and not _FILE.match(text)) or shown_text(text) != text:
+        if (_is_secret(path) and not _FILE.match(text)) or shown_text(text) != text:
             yield path, text
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    """Say whether what stands at a path is a secret; of a header its own name tells (`X-Title` holds none)."""
+    return is_secret_path(path[1:] if path[0] in {"extra_headers", "headers", "default_headers"} else path)
 
 
 class Names:
