@@ -82,7 +82,7 @@ def read_aliases(config: Mapping[str, Any]) -> dict[str, tuple[str, bool]]:
     for alias, value in as_map(as_map(config.get("router_settings")).get("model_group_alias")).items():
         item = as_map(value)
         target = item.get("model") if item else value
-        if isinstance(alias, str) and isinstance(target, str) and target:
+        if isinstance(alias, str) and isinstance(target, str) and target and target != alias:
             found[alias] = (target, item.get("hidden") is True)
     return found
 

@@ -41,7 +41,8 @@ _CHATTY: Final = re.compile(
     r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|chat|instruct|deepseek|kimi|command|phi|nova|grok|sonar"
 )
 SIZE_UNKNOWN: Final = (
-    "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures it"
+    "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures",
+    "that; `gpu: none` at its endpoint leaves loading to Ollama, which may evict anything for it",
 )
 
 
@@ -108,6 +109,9 @@ def _params(
     params = copy.deepcopy(dict(replaced(entry.params, entry, names) if choices.secrets_to_env else entry.params))
     for key in BALANCING:
         params.pop(key, None)
+    if isinstance(params.get("base_url"), str):
+        # The other spelling, and the one that wins in LiteLLM (main.py:5566).
+        params["api_base"] = params.pop("base_url")
     mode, _ = mode_of(entry, choices)
     params["model"] = _model_string(entry, mode, choices)
     for key in PRICES:
@@ -203,7 +207,7 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
             body["dimensions"] = length
     notes: tuple[str, ...] = ()
     if provider in OLLAMA_PROVIDERS and not metered:
-        notes = (SIZE_UNKNOWN,)
+        notes = SIZE_UNKNOWN
     return Draft(
         group,
         tuple(one for one, _ in part),

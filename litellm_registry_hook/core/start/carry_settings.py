@@ -12,6 +12,7 @@ from litellm_registry_hook.core.sync_settings import CUSTOM_AUTH
 _ORDER: Final = "the order of the tier, and of a model's endpoints, decides which deployment is called"
 _ONCE: Final = "a failing deployment is tried once, then the next member of the tier: there are no hidden retries"
 _CIRCUIT: Final = "the registry learns from failures itself and does not ask LiteLLM's cooldown"
+_REPLACED: Final = "LiteLLM puts this model in the place of every other, before the registry sees the request"
 # (section, key): why it does not decide about registry models any more, what to do.
 _SETTINGS: Final = {
     ("router_settings", "routing_strategy"): (_ORDER, "sort the tier as calls should go"),
@@ -47,9 +48,12 @@ _SETTINGS: Final = {
         "pass-through routes name no model and count as metered",
         "see docs/generate.md",
     ),
-    ("general_settings", "completion_model"): (
-        "LiteLLM puts this model in the place of every other, before the registry sees the request",
-        "remove it",
+    ("general_settings", "completion_model"): (_REPLACED, "remove it"),
+    ("general_settings", "image_generation_model"): (_REPLACED, "remove it"),
+    ("general_settings", "moderation_model"): (_REPLACED, "remove it"),
+    ("litellm_settings", "model_alias_map"): (
+        "it changes the model after a deployment was chosen, and a tier lists deployments",
+        "write the model that is meant into the entry",
     ),
 }  # fmt: skip
 
