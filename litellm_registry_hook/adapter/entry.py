@@ -15,10 +15,10 @@ from litellm_registry_hook.adapter.asgi import Guard, Wrap
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, gpu_gate
 from litellm_registry_hook.adapter.handler import RegistryHandler
+from litellm_registry_hook.adapter.host_spend import ask_spend, running_loop
 from litellm_registry_hook.adapter.identity import caller_of
 from litellm_registry_hook.adapter.live import Live
 from litellm_registry_hook.adapter.meter import Meter
-from litellm_registry_hook.adapter.host_spend import ask_spend, running_loop
 from litellm_registry_hook.adapter.metrics_requests import request_metrics
 from litellm_registry_hook.adapter.records import Records, show_decisions
 from litellm_registry_hook.adapter.scope import HOP, Scope
@@ -114,8 +114,10 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
         HostError: this LiteLLM cannot be governed; the proxy must not start.
 
     """
-    host.check_host()
+    release = host.check_host()
     show_log()
+    if release.text:
+        log.warning("%s", release.text)
     state = open_state(registry)
     ledger = state.ledger if state is not None else None
     loop = running_loop()

@@ -1,8 +1,5 @@
 """Numbers of GPU residency for LiteLLM's own /metrics: fed from the desk's thread once a second, off the request path.
 
-They stand in prometheus_client's default registry, which LiteLLM shows where `litellm_settings.callbacks` has
-`prometheus`. With PROMETHEUS_MULTIPROC_DIR counters are added up over the workers, and of a gauge the largest counts,
-of `state_ok` the smallest.
 Where prometheus_client is not installed there are none.
 """
 
@@ -14,46 +11,30 @@ import math
 from functools import lru_cache
 from typing import Any, Final
 
+from litellm_registry_hook.adapter.meters import made
 from litellm_registry_hook.core.gpu.compare import missing, shown
 from litellm_registry_hook.residency.engine import Residency
 
 log = logging.getLogger("litellm_registry_hook")
 EVERY_S: Final = 1.0
-PREFIX: Final = "registry_gpu_"
-# What Board.counts calls it: the metric and its help.
+# What Board.counts calls it: the metric.
 COUNTERS: Final = {
-    "loads": ("loads_total", "Loads that were started."),
-    "swaps": ("swaps_total", "Models that were unloaded to make room for another."),
-    "refused": ("refusals_total", "Requests that the gate sent away: next pool member or 503."),
-    "failed_loads": ("failed_loads_total", "Loads that the server refused or did not finish."),
-    "pinned_again": ("pinned_again_total", "Never-evict models that had lost their pin."),
+    "loads": "gpu_loads",
+    "swaps": "gpu_swaps",
+    "refused": "gpu_refusals",
+    "failed_loads": "gpu_failed_loads",
+    "pinned_again": "gpu_pinned_again",
 }
-LOAD_BUCKETS: Final = (0.5, 1, 2, 5, 10, 20, 40, 80, 160, 320)
-# Name: labels, which worker counts, help.
-GAUGES: Final[dict[str, tuple[tuple[str, ...], str, str]]] = {
-    "never_evict_missing": ((), "livemax", "Never-evict models that are not loaded now."),
-    "vram_disagreement_percent": (
-        ("model", "api_base"),
-        "livemax",
-        "By how much more than its vram_mb a loaded model takes; the last one known.",
-    ),
-    "free_mb": (("gpu",), "livemax", "Free memory of a GPU in MB; NaN while it is not known."),
-    "state_ok": ((), "livemin", "1 while the state can be used; without it nothing is loaded."),
-}
+GAUGES: Final = ("never_evict_missing", "vram_disagreement_percent", "free_mb", "state_ok")
 
 
 class GpuMetrics:
     """The metrics of one worker."""
 
     def __init__(self, prometheus: Any) -> None:
-        self._counters = {name: prometheus.Counter(PREFIX + metric, text) for name, (metric, text) in COUNTERS.items()}
-        self._gauges = {
-            name: prometheus.Gauge(PREFIX + name, text, labels, multiprocess_mode=mode)
-            for name, (labels, mode, text) in GAUGES.items()
-        }
-        self._seconds = prometheus.Histogram(
-            PREFIX + "load_seconds", "How long a load took that ended well.", ("model",), buckets=LOAD_BUCKETS
-        )
+        self._counters = {name: made(prometheus, metric) for name, metric in COUNTERS.items()}
+        self._gauges = {name: made(prometheus, f"gpu_{name}") for name in GAUGES}
+        self._seconds = made(prometheus, "gpu_load_seconds")
         self._told: dict[str, int] = {}
         self._gpus: set[str] = set()
         self._at = 0.0

@@ -1,6 +1,6 @@
 """Numbers of decisions, quotas and the registry's file for LiteLLM's own /metrics, fed by a background thread.
 
-As in `metrics.py`: they stand in prometheus_client's default registry; without that package there are none.
+As in `metrics.py`, without prometheus_client there are none.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from functools import lru_cache
 from typing import Any, Final
 
+from litellm_registry_hook.adapter.meters import made
 from litellm_registry_hook.core.availability.facts import Facts
 from litellm_registry_hook.core.decision import Decision
 
 log = logging.getLogger("litellm_registry_hook")
-PREFIX: Final = "registry_"
 SERVED: Final = "served"
 
 
@@ -23,36 +23,12 @@ class RequestMetrics:
     """The metrics of one worker."""
 
     def __init__(self, prometheus: Any) -> None:
-        self._decisions = prometheus.Counter(
-            PREFIX + "decisions_total", "Requests by tier, model and outcome.", ("tier", "model", "code")
-        )
-        self._skips = prometheus.Counter(
-            PREFIX + "passed_over_total", "Pool members passed over, by model and code.", ("model", "code")
-        )
-        gauge = prometheus.Gauge
-        self._used = gauge(
-            PREFIX + "quota_used_percent",
-            "Percent used of a window or budget, as last read.",
-            ("model", "window"),
-            multiprocess_mode="livemax",
-        )
-        self._age = gauge(
-            PREFIX + "probe_age_seconds",
-            "Age of that reading; NaN where there is none.",
-            ("model", "window"),
-            multiprocess_mode="livemax",
-        )
-        self._closed = gauge(
-            PREFIX + "closed",
-            "1 while real calls have closed a model or deployment.",
-            ("key",),
-            multiprocess_mode="livemax",
-        )
-        self._broken = gauge(
-            PREFIX + "file_broken",
-            "1 while the registry's file has an edit that is not in force.",
-            multiprocess_mode="livemax",
-        )
+        self._decisions = made(prometheus, "decisions")
+        self._skips = made(prometheus, "passed_over")
+        self._used = made(prometheus, "quota_used_percent")
+        self._age = made(prometheus, "probe_age_seconds")
+        self._closed = made(prometheus, "closed")
+        self._broken = made(prometheus, "file_broken")
         self._keys: set[str] = set()
 
     def count(self, one: Decision) -> None:
