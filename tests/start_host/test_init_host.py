@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import yaml
 from nvml.stub import environment
 from ollama_sim.homelab import small_house
@@ -159,3 +160,30 @@ def test_three_commands_make_a_proxy_that_answers_in_every_tier(tmp_path: Path, 
             assert house.tei.reranks[0]["texts"] == ["a", "b"]
             assert "bge-m3:latest" in house.ollama.look(lambda sim: sim.names())
             assert [call for call in paid.calls if call.startswith("POST")] == []
+
+
+@pytest.mark.parametrize("more", ["", " --gpu-total 8192"])
+def test_without_nvml_the_proxy_answers_as_well(more: str, tmp_path: Path) -> None:
+    """Nobody knows the GPU's size, or a person tells it: cold models are loaded and answer."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = clean_env() | {"PATH": path, "LITELLM_MASTER_KEY": KEY, "HOME": str(tmp_path)}
+    env["LITELLM_REGISTRY_STATE"] = f"sqlite:///{tmp_path}/state.sqlite"
+    with small_house(tmp_path) as house:
+        port = free_port()
+        command = f"litellm-registry init --yes --ollama {house.ollama.url} --tei {house.tei.url}{more}"
+        command += f" && generate-litellm-config && exec litellm-registry serve --port {port}"
+        headers = {"Authorization": f"Bearer {KEY}", "x-registry-wait": "20"}
+        with serving(command, folder, env, port) as url, httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+            said = [{"role": "user", "content": "hi"}]
+            answers = [
+                client.post("/v1/embeddings", json={"model": "embed", "input": "hi"}),
+                client.post("/v1/rerank", json={"model": "rerank", "query": "q", "documents": ["a", "b"]}),
+                client.post("/v1/chat/completions", json={"model": "large", "messages": said}),
+                client.post("/v1/chat/completions", json={"model": "small", "messages": said}),
+            ]
+            assert [answer.status_code for answer in answers] == [200] * 4, [answer.text for answer in answers]
+            assert [answer.headers["x-registry-tier"] for answer in answers] == ["embed", "rerank", "large", "small"]
+        stay = load_registry(folder / "model-registry.yaml").gpu_residency_policy.never_evict_ids
+        assert stay == (("bge-m3", "BAAI/bge-reranker-v2-m3") if more else ())
