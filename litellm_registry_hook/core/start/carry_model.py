@@ -41,8 +41,7 @@ _CHATTY: Final = re.compile(
     r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|chat|instruct|deepseek|kimi|command|phi|nova|grok|sonar"
 )
 SIZE_UNKNOWN: Final = (
-    "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures",
-    "that; `gpu: none` at its endpoint leaves loading to Ollama, which may evict anything for it",
+    "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures it"
 )
 
 
@@ -207,7 +206,7 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
             body["dimensions"] = length
     notes: tuple[str, ...] = ()
     if provider in OLLAMA_PROVIDERS and not metered:
-        notes = SIZE_UNKNOWN
+        notes = (SIZE_UNKNOWN,)
     return Draft(
         group,
         tuple(one for one, _ in part),
