@@ -9,7 +9,7 @@ STATE  := $(VENV)/.installed
 
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: run test check fix bench clean
+.PHONY: run test check fix bench matrix clean
 # A venv that could not be finished (no python3-venv) is made again the next time.
 .DELETE_ON_ERROR:
 
@@ -32,8 +32,12 @@ fix: $(STATE)-lint
 bench: $(STATE)-test
 	$(BIN)/python -m bench $(ARGS)
 
+# Every supported LiteLLM on every Python of this machine: docs/compatibility.md. ARGS="-t 1.108.7" for one release.
+matrix: $(STATE)-matrix
+	$(BIN)/nox $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	rm -rf $(VENV) .nox build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +52,10 @@ $(STATE)-demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(STATE)-test: pyproject.toml constraints.txt $(STATE)-demo | $(BIN)/python
 	$(PIP) -e '.[proxy,test]'
+	touch $@
+
+$(STATE)-matrix: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[matrix]'
 	touch $@
 
 $(STATE)-lint: pyproject.toml constraints.txt $(STATE)-test | $(BIN)/python

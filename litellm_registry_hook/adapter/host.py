@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import json
 import os
 import re
@@ -16,32 +15,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import litellm
 from fastapi import HTTPException
-from litellm._version import version as litellm_version
-from litellm.exceptions import ContextWindowExceededError
-from litellm.integrations.custom_logger import CustomLogger
-from litellm.litellm_core_utils.get_llm_provider_logic import get_llm_provider
-from litellm.llms.azure.common_utils import get_azure_credentials
-from litellm.llms.openai.common_utils import get_openai_credentials
-from litellm.llms.openai.openai import OpenAIChatCompletion
-from litellm.proxy import proxy_server
-from litellm.proxy._types import LiteLLMRoutes, UserAPIKeyAuth
-from litellm.proxy.common_request_processing import (
-    model_deployments_support_stream_options,
-    stream_usage_tracking_updates,
-)
-from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths
-from litellm.proxy.openai_files_endpoints.common_utils import is_base64_encoded_unified_file_id
-from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
-from litellm.router import Router
-from litellm.router_utils.fallback_event_handlers import MID_STREAM_FALLBACK_CONTROLS_KEY, per_request_fallback_controls
-from litellm.types.router import CustomRoutingStrategyBase
 
+from litellm_registry_hook.adapter.host_parts import STREAM_PARTS, imported, lacks, needed, part
+from litellm_registry_hook.core.compatibility import Verdict, judge
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.match import Seen, resolve_env
 from litellm_registry_hook.core.registry import Model
 from litellm_registry_hook.errors import HostError
+
+with imported():
+    import litellm
+    from litellm._version import version as litellm_version
+    from litellm.exceptions import ContextWindowExceededError
+    from litellm.integrations.custom_logger import CustomLogger
+    from litellm.litellm_core_utils.get_llm_provider_logic import get_llm_provider
+    from litellm.llms.azure.common_utils import get_azure_credentials
+    from litellm.llms.openai.common_utils import get_openai_credentials
+    from litellm.llms.openai.openai import OpenAIChatCompletion
+    from litellm.proxy import proxy_server
+    from litellm.proxy._types import LiteLLMRoutes, UserAPIKeyAuth
+    from litellm.proxy.middleware.per_request_root_path_middleware import get_server_root_paths
+    from litellm.proxy.pass_through_endpoints.pass_through_endpoints import InitPassThroughEndpointHelpers
+    from litellm.router import Router
+    from litellm.router_utils.fallback_event_handlers import (
+        MID_STREAM_FALLBACK_CONTROLS_KEY,
+        per_request_fallback_controls,
+    )
+    from litellm.types.router import CustomRoutingStrategyBase
 
 __all__ = [
     "CustomLogger",
@@ -65,6 +66,11 @@ __all__ = [
     "seen_deployments",
 ]
 
+supports_stream_options, stream_usage_updates = (part(name, older=True) for name in STREAM_PARTS)
+managed_file_in = needed(
+    "litellm.proxy.openai_files_endpoints.common_utils:is_base64_encoded_unified_file_id",
+    "a managed file would be taken for a provider's",
+)
 HEALTH_CHECK_ALIAS = "litellm-internal-health-check"
 # "litellm.RateLimitError: RateLimitError: OpenAIException - …": the words after it are the upstream's.
 _PREFIX = re.compile(r"^(?:litellm\.\w+: )?(?:\w+: )?(?:\w+Exception - )?")
@@ -87,27 +93,20 @@ def proxy_app() -> Any:
     return proxy_server.app
 
 
-def check_host() -> None:
+def check_host() -> Verdict:
     """Make sure that this LiteLLM has what the gates stand on.
 
+    Returns:
+        what is to be said once where it is not a release that we know.
+
     Raises:
-        HostError: names what is missing; the proxy must not start.
+        HostError: names what is missing, or that the release is compromised; the proxy must not start.
 
     """
-    wanted = {
-        "async_function_with_fallbacks": Router,
-        "async_get_available_deployment": Router,
-        "get_available_deployment": Router,
-        "get_model_names": Router,
-        "set_custom_routing_strategy": Router,
-        "async_pre_call_hook": CustomLogger,
-        "async_pre_call_deployment_hook": CustomLogger,
-    }
-    missing = [f"{owner.__name__}.{name}" for name, owner in wanted.items() if not hasattr(owner, name)]
-    if not missing and not inspect.iscoroutinefunction(inspect.unwrap(Router.async_function_with_fallbacks)):
-        missing.append("Router.async_function_with_fallbacks as a coroutine")
-    if missing:
-        raise HostError(f"LiteLLM {litellm_version} lacks {', '.join(missing)}: the registry cannot be enforced on it")
+    found = judge(litellm_version, lacks())
+    if not found.starts:
+        raise HostError(found.text)
+    return found
 
 
 def original_walk(router: Any) -> Any:
@@ -188,13 +187,15 @@ def count_stream(data: dict[str, Any], groups: Iterable[str]) -> None:
     LiteLLM decides that before the pre-call hook, on the client's name (common_request_processing.py:2404): a tier has
     no deployments then, and the stream would be logged with no tokens and no cost.
     """
+    if supports_stream_options is None or stream_usage_updates is None:
+        return
     router = running_router()
 
     def all_can() -> bool:
-        return all(model_deployments_support_stream_options(group, router, None) for group in groups)
+        return all(supports_stream_options(group, router, None) for group in groups)
 
     data.update(
-        stream_usage_tracking_updates(
+        stream_usage_updates(
             data=data,
             general_settings=proxy_server.general_settings,
             route_type="acompletion",
@@ -265,7 +266,7 @@ def upstream_name(model: Model) -> str:
 
 def is_managed_file(file_id: str) -> bool:
     """Say whether an id is one of LiteLLM's managed files (openai_files_endpoints/common_utils.py:136)."""
-    return is_base64_encoded_unified_file_id(file_id) is not False
+    return managed_file_in(file_id) is not False
 
 
 def balances_batches() -> bool:

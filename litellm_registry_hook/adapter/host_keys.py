@@ -8,12 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import litellm
-from litellm.proxy import proxy_server
-from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
-from litellm.proxy.auth.auth_checks import can_key_call_model, can_object_call_model
-
 from litellm_registry_hook.adapter.host import running_router
+from litellm_registry_hook.adapter.host_parts import imported, needed
+
+with imported():
+    import litellm
+    from litellm.proxy import proxy_server
+    from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
+    from litellm.proxy.auth.auth_checks import can_key_call_model
 
 __all__ = [
     "MASTER_KEY_TOKEN",
@@ -31,6 +33,9 @@ __all__ = [
     "signed_in",
 ]
 
+can_object_call_model = needed(
+    "litellm.proxy.auth.auth_checks:can_object_call_model", "a team's list of models would not be asked"
+)
 MASTER_KEY_TOKEN = "litellm_proxy_master_key"  # noqa: S105  the literal that stands in for the master key's hash
 
 

@@ -204,7 +204,7 @@ def test_list_names_adds_the_tiers_to_the_listing(up):
 @pytest.mark.parametrize(("models", "allowed"), [(["large"], True), (["m"], False), ([], True)])
 def test_an_alias_of_itself_opens_a_tier_only_to_keys_that_list_it(up, models, allowed):
     """A key that lists a member does not get the tier with it (auth_checks.py:4874)."""
-    from litellm.proxy.auth.auth_checks import can_object_call_model
+    from litellm_registry_hook.adapter.host_keys import can_object_call_model
 
     router = whole_router(up.openai_base)
     router.model_group_alias = {"large": "large"}
@@ -220,7 +220,7 @@ def test_an_alias_of_itself_opens_a_tier_only_to_keys_that_list_it(up, models, a
 
 def test_an_alias_of_a_member_would_open_the_tier_to_the_member(up):
     """Why the alias is its own target: aliased to a member, a key of the member would have the tier."""
-    from litellm.proxy.auth.auth_checks import can_object_call_model
+    from litellm_registry_hook.adapter.host_keys import can_object_call_model
 
     router = whole_router(up.openai_base)
     router.model_group_alias = {"large": "m"}

@@ -10,9 +10,11 @@ from starlette._utils import get_route_path
 from starlette.routing import Match, Mount, Route, WebSocketRoute
 
 from litellm_registry_hook.adapter.asgi import path_of
+from litellm_registry_hook.adapter.host import litellm_version
 from litellm_registry_hook.core.routes import classify
 
 TABLE = Path(__file__).with_name("routes.txt")
+REVIEWED = "1.108.7"
 # What a client may put where a template has a parameter: the first segments of our own patterns, and odd characters.
 VALUES = (
     "team", "ui", "health", "config", "model", "registry", "openai", "anthropic", "gemini", "v1", "chat", "threads",
@@ -24,9 +26,14 @@ def test_the_table_of_routes_is_the_one_that_was_reviewed():
     """LiteLLM has exactly the routes that somebody has looked at, and each is classified as it was then.
 
     After an upgrade: look at what is new (does it call a model that no hook sees?), then write the file anew with
-    `python tests/contract/route_table.py`.
+    `python tests/contract/route_table.py`. Another release than the one that was looked at may lack routes, and what it
+    has besides must be closed.
     """
-    assert table().splitlines() == TABLE.read_text().splitlines()
+    found, reviewed = table().splitlines(), TABLE.read_text().splitlines()
+
+    if litellm_version == REVIEWED:
+        assert found == reviewed
+    assert [line for line in found if line not in set(reviewed) and line.split()[-2] != "ungoverned"] == []
 
 
 @pytest.mark.parametrize("value", VALUES)
