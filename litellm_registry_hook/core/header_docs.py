@@ -12,8 +12,8 @@ REQUEST: Final = {
 ANSWER: Final = {
     "x-registry-tier": "the tier asked for; absent for a named model and a list",
     "x-registry-model": "the registry id that answered; several for a list",
-    "x-registry-skipped": "`id=code, …` in pool order: members before it that were refused or failed; on a refusal, all "
-    "of them",
+    "x-registry-skipped": "`id=code, …` in pool order: members before it that were refused or failed; on a refusal, "
+    "all of them",
     "Retry-After": "on a refusal, where a time is known",
     "x-should-retry: false": "on a refusal: the OpenAI SDK would repeat a 429 or 503 by itself. Not after "
     "`x-registry-wait`",
