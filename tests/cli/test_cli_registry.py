@@ -293,7 +293,7 @@ def test_help_lists_the_commands_without_importing_them() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines()[-1] == "0 []"
-    commands = done.stdout.partition("Commands:\n")[2].splitlines()
+    commands = done.stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in commands if line.startswith("  ") and not line.startswith("   ")] == [
         "init",
         "list",
@@ -311,6 +311,7 @@ def test_help_lists_the_commands_without_importing_them() -> None:
         "status",
         "doctor",
         "serve",
+        "completion",
     ]
 
 
