@@ -27,12 +27,34 @@ _PRELUDE: Final = frozenset(
     }
 )
 _FAILED: Final = frozenset({"error", "response.failed"})
+# What OpenAI and Anthropic call their errors inside a stream, and the status they have outside of one.
+_STATUS: Final = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "request_too_large": 413,
+}
+_KIND: Final = re.compile(r"""\b(?:code|type)['"]?[:=] ?['"]([a-z_]+)['"]""")
+BAD_GATEWAY: Final = 502
 
 
 class DeadStreamError(Exception):
-    """A stream that said it failed before its first token; counts as an upstream 502."""
+    """A stream that said it failed before its first token; an upstream 502 where it did not say why.
 
-    status_code = 502
+    Attributes:
+        status_code: as LiteLLM's own exceptions have it.
+
+    """
+
+    def __init__(self, words: str, status_code: int = BAD_GATEWAY) -> None:
+        super().__init__(words)
+        self.status_code = status_code
 
 
 async def first_token(stream: Any) -> Any:
@@ -52,7 +74,7 @@ async def first_token(stream: Any) -> Any:
             head.append(chunk)
             word = event_of(chunk)
             if word in _FAILED:
-                raise DeadStreamError(_words(chunk))  # noqa: TRY301  the stream is closed below, as for its own errors
+                raise DeadStreamError(*_told(chunk))  # noqa: TRY301  the stream is closed below, as for its own errors
             if word not in _PRELUDE or len(head) >= MAX_PRELUDE:
                 break
         else:
@@ -128,7 +150,8 @@ async def _close(stream: Any) -> None:
         await close()
 
 
-def _words(chunk: Any) -> str:
+def _told(chunk: Any) -> tuple[str, int]:
     text = chunk.decode(errors="replace") if isinstance(chunk, bytes) else str(chunk)
     found = re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text)
-    return found.group(1) if found else text[:200]
+    status = next((_STATUS[kind] for kind in _KIND.findall(text) if kind in _STATUS), BAD_GATEWAY)
+    return (found.group(1) if found else text[:200]), status

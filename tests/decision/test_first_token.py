@@ -97,11 +97,36 @@ async def test_reading_stops_after_a_long_prelude():
 @pytest.mark.parametrize("made", [Stream, generator])
 @pytest.mark.parametrize("chunks", [(ERROR,), (START, ERROR), (START + ERROR,)])
 async def test_an_error_before_the_first_token_is_a_dead_stream(made, chunks):
-    """An error event, also in one piece with its prelude, raises with the upstream's words and a 502."""
+    """An error event, also in one piece with its prelude, raises with the upstream's words and status."""
     with pytest.raises(DeadStreamError) as caught:
         await first_token(made(*chunks))
 
-    assert (str(caught.value), caught.value.status_code) == ("Overloaded", 502)
+    assert (str(caught.value), caught.value.status_code) == ("Overloaded", 529)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "status"),
+    [
+        (b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n', 529),
+        (b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error","message":"slow"}}\n\n', 429),
+        (b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"no"}}\n\n', 400),
+        (b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"oh"}}\n\n', 502),
+        ({"type": "response.failed", "response": {"error": {"code": "insufficient_quota", "message": "m"}}}, 429),
+        ({"type": "response.failed", "response": {"error": {"code": "invalid_prompt", "message": "m"}}}, 400),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "m"}}}, 502),
+        ({"type": "response.failed", "response": {"error": None}}, 502),
+    ],
+)
+async def test_an_error_in_a_stream_has_the_status_it_has_outside_of_one(chunk, status):
+    """What OpenAI and Anthropic say inside a 200 counts as their 429, 400 or 529; anything else as a 502."""
+
+    async def stream():
+        yield chunk
+
+    with pytest.raises(DeadStreamError) as caught:
+        await first_token(stream())
+
+    assert caught.value.status_code == status
 
 
 async def test_an_error_after_the_first_token_is_the_clients():
