@@ -125,13 +125,32 @@ def test_the_script(folder: Path, shell: str) -> None:
         assert subprocess.run([shell, "-n", "script"], cwd=folder, capture_output=True, text=True).stderr == ""
 
 
+BASH = {
+    "litellm-registry explain --tier em": ["embed", "embedder"],
+    "litellm-registry explain --tier=em": ["embed", "embedder"],
+    "litellm-registry exp": ["explain"],
+    "litellm-registry explain --tier ": ["large", "embed", "embedder"],
+    "litellm-registry --json explain --model g": ["gemma3:4b", "gemma3:12b"],
+    "litellm-registry explain --model gemma3:": ["4b", "12b"],
+    "litellm-registry explain --model gemma3:1": ["12b"],
+    "litellm-registry explain --model=gemma3:1": ["12b"],
+    "litellm-registry opt-in remove agent:t": ["torgash"],
+    "generate-litellm-config --adm": ["--admin-key-env"],
+}
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_uses_it(folder: Path) -> None:
-    """The script, read by bash, fills in the answer."""
+@pytest.mark.parametrize("line", BASH)
+def test_bash_uses_it(folder: Path, line: str) -> None:
+    """The script, read by bash, fills in the answer: of a word with a colon what comes after it, as bash wants it."""
+    text = REGISTRY.replace("models:\n", "models:\n  - {id: 'gemma3:4b'}\n  - {id: 'gemma3:12b'}\n")
+    (folder / "model-registry.yaml").write_text(text.replace("[agent,", "['agent:torgash',"))
+    script = line.split()[0]
     lines = (
-        'eval "$(litellm-registry completion bash)"; COMP_WORDS=(litellm-registry explain --tier em); COMP_CWORD=3; '
-        "_litellm_registry_completion litellm-registry em; echo ${COMPREPLY[@]}"
+        f'eval "$(litellm-registry completion bash)"; COMP_LINE=$1; COMP_POINT=${{#1}}; '
+        f'_{script.replace("-", "_")}_completion {script}; printf "%s\\n" "${{COMPREPLY[@]}}"'
     )
     env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder)}
-    done = subprocess.run(["bash", "-c", lines], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("embed embedder\n", "")
+    words = ["bash", "-c", lines, "bash", line]
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.splitlines(), done.stderr) == (BASH[line], "")
