@@ -185,6 +185,23 @@ def test_no_secret_comes_over(config: dict[str, Any], chosen: Choices) -> None:
 
 
 @settings(max_examples=200, deadline=None)
+@given(configs)
+@example({"model_list": [{"model_name": "a/b", "litellm_params": {"model": "strange", "api_key": SECRET}}]})
+def test_a_key_is_said_to_be_replaced_only_where_it_is(config: dict[str, Any]) -> None:
+    """With --secrets-to-env each key that is said to be replaced belongs to an entry that came over, and none is missing."""
+    proposal = carry(config, Choices(secrets_to_env=True))
+
+    names = {one.why.split("os.environ/")[1].split(" ")[0] for one in proposal.left if "is left out" in one.why}
+    written = {
+        value.removeprefix("os.environ/")
+        for model in proposal.models
+        for key, value in model.entry["litellm"].items()
+        if key == "api_key" and value is not None and value.startswith("os.environ/")
+    }
+    assert written - {"KEY"} == names - {"KEY"}
+
+
+@settings(max_examples=200, deadline=None)
 @given(configs, choices)
 @example(ALIAS_INTO_NOTHING, Choices())
 @example(FOREIGN_ID, Choices())

@@ -44,7 +44,17 @@ def carry(config: Mapping[str, Any], choices: Choices | None = None) -> Proposal
     found = Found(groups, carried, aliases, chains, frozenset(foreign_ids(groups, carried)))
     pools, pool_left = pools_of(found, choices)
     result = named(found, pools)
-    left = [*unread, *foreign, *group_left(carried, pools), *odd, *pool_left, *result.left, *settings_left(config)]
+    taken = {entry.index for drafts in carried.values() for draft in drafts for entry in draft.entries}
+    left = [
+        *secrets.left(taken),
+        *unread,
+        *foreign,
+        *group_left(carried, pools),
+        *odd,
+        *pool_left,
+        *result.left,
+        *settings_left(config),
+    ]
     stay = any(name not in carried for name in groups)
     return Proposal(
         models=result.models,
@@ -52,7 +62,7 @@ def carry(config: Mapping[str, Any], choices: Choices | None = None) -> Proposal
         aliases=result.aliases,
         routing={"unlisted_models": "metered"} if stay else {},
         left=tuple(dict.fromkeys(left)),
-        notes=top_notes(found, result, secrets),
+        notes=top_notes(found, result),
         tier_notes=result.tier_notes,
     )
 

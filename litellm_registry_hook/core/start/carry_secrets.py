@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from litellm_registry_hook.core.start.carry_entries import Entry, texts
+from litellm_registry_hook.core.start.proposal import Left
 from litellm_registry_hook.core.sync_masking import is_secret_path, shown_text
 
 ENVIRON = "os.environ/"
@@ -45,7 +46,7 @@ class Names:
 
     def __init__(self) -> None:
         self._by_value: dict[str, str] = {}
-        self._where: dict[str, list[str]] = {}
+        self._where: dict[tuple[int, str], str] = {}
 
     def name_for(self, entry: Entry, path: tuple[str, ...], value: str) -> str:
         """Return the name that holds a value, a new one where the value is new."""
@@ -58,10 +59,7 @@ class Names:
                 number += 1
             self._by_value[value] = name
         name = self._by_value[value]
-        where = self._where.setdefault(name, [])
-        place = f"model_list[{entry.index}].litellm_params.{'.'.join(path)}"
-        if place not in where:
-            where.append(place)
+        self._where[entry.index, ".".join(path)] = name
         return name
 
     @staticmethod
@@ -70,9 +68,15 @@ class Names:
         wanted = _WORD.sub("_", f"{entry.name}_{path[-1] if path else 'value'}".upper()).strip("_")
         return f"KEY_{wanted}" if wanted[:1].isdigit() else wanted
 
-    def lines(self) -> tuple[str, ...]:
-        """Return which name takes the value from where, without the values."""
-        return tuple(f"{name} = what stands in {places[0]}" for name, places in self._where.items())
+    def left(self, carried: Collection[int]) -> Iterator[Left]:
+        """Yield which name takes the place of which value in these entries; the value itself is never told."""
+        for (index, path), name in sorted(self._where.items()):
+            if index in carried:
+                yield Left(
+                    f"model_list[{index}].litellm_params.{path}",
+                    f"its value is left out, os.environ/{name} stands for it",
+                    f"export {name} with that value where the proxy runs, before --adopt takes it out of the config",
+                )
 
 
 def replaced(params: Mapping[str, Any], entry: Entry, names: Names) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from litellm_registry_hook.core.start.carry_model import Draft
 from litellm_registry_hook.core.start.carry_names import Result
 from litellm_registry_hook.core.start.carry_pools import Found, NamedPool
-from litellm_registry_hook.core.start.carry_secrets import Names
 from litellm_registry_hook.core.start.proposal import Left
 
 
@@ -37,7 +36,7 @@ def group_left(carried: Mapping[str, tuple[Draft, ...]], pools: Mapping[str, Nam
             )
 
 
-def top_notes(found: Found, result: Result, secrets: Names) -> tuple[str, ...]:
+def top_notes(found: Found, result: Result) -> tuple[str, ...]:
     """Return the comment at the top of the file."""
     lines = ["Carried over from a LiteLLM config: its model_names and aliases are model ids, tiers or aliases here."]
     metered = {str(model.id) for model in result.models if model.entry["metered"]}
@@ -50,8 +49,4 @@ def top_notes(found: Found, result: Result, secrets: Names) -> tuple[str, ...]:
     if stay:
         names = ", ".join(stay)
         lines.append(f"Not in here, still LiteLLM's, and metered from now on (routing.unlisted_models): {names}.")
-    told = secrets.lines()
-    if told:
-        lines.append("Put these into the environment of the proxy before the config is generated anew:")
-        lines.extend(f"  {line}" for line in told)
     return tuple(lines)
