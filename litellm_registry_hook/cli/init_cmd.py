@@ -68,6 +68,7 @@ def init(**given: Any) -> int:
     path = registry_path(given["output"] or registry_file())
     if not _writable(path, force=given["force"], yes=given["yes"]):
         return EXIT_NO
+    fresh = not os.path.lexists(path)
     choices = choices_of(given)
     imported, names = import_of(given) if given["from_config"] else (None, set())
     found = _look(targets_of(given, imported), given)
@@ -79,7 +80,7 @@ def init(**given: Any) -> int:
         nothing(found, json=wants_json())
         _hint(given)
         return EXIT_NO
-    warnings = _write(path, proposal)
+    warnings = _write(path, proposal, fresh=fresh and not given["force"])
     if wants_json():
         print_json(as_json(path, proposal, found, warnings))
     else:
@@ -118,8 +119,8 @@ def _look(targets: list[Target], given: dict[str, Any]) -> Found:
         return look(targets, bar, answer_s=given["timeout"], gpus=not given["no_gpu"])
 
 
-def _write(path: Path, proposal: Proposal) -> list[Problem]:
-    """Write the file, and return the warnings that it gets.
+def _write(path: Path, proposal: Proposal, *, fresh: bool) -> list[Problem]:
+    """Write the file, and return the warnings that it gets; `fresh`: only where there still is none.
 
     Raises:
         RegistryError: it would not load (a bug of ours; nothing is written), or it cannot be written.
@@ -140,6 +141,8 @@ def _write(path: Path, proposal: Proposal) -> list[Problem]:
         )
     try:
         with one_writer(path):
+            if fresh and os.path.lexists(path):
+                raise RegistryError(f"{path} has been written by somebody else meanwhile, and was left as it is")
             replace_bytes(path, content)
     except OSError as error:
         raise RegistryError(f"{path} cannot be written: {error.strerror or error}") from None

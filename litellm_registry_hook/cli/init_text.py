@@ -115,7 +115,9 @@ def show(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Proble
     gpus = proposal.policy.get("gpus", {})
     if gpus:
         put(words("GPU memory: " + ", ".join(f"{key} {size['total_mb']} MB" for key, size in gpus.items())))
-    else:
+    elif not found.gpus_asked:
+        put(words("GPU memory: not looked at (--no-gpu), so nothing is kept from being loaded"))
+    elif any("gpu_residency" in model.entry for model in proposal.models):
         put(words("GPU memory: not known, so nothing is kept from being loaded (docs/init.md says how to tell it)"))
     put(words(f"never evicted: {', '.join(proposal.policy.get('never_evict_ids', ())) or 'nothing'}"))
     lines = [*texts_of(proposal.left)]

@@ -81,6 +81,23 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     assert load_registry(tmp_path / REGISTRY).routing.tiers["embed"] == ("bge-m3",)
 
 
+def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
+    """Somebody writes the file while the servers are looked at: exit 2, and it is theirs."""
+    with Stand(ollama_routes(TWO)) as ollama:
+        tags = ollama.routes["/api/tags"]
+
+        def meanwhile(_: object) -> object:
+            (tmp_path / REGISTRY).write_text("theirs\n")
+            return tags
+
+        ollama.routes["/api/tags"] = meanwhile
+        done = init(tmp_path, "--ollama", ollama.url, "--yes", "--no-gpu")
+    assert (done.returncode, done.stderr) == (
+        2, "error: model-registry.yaml has been written by somebody else meanwhile, and was left as it is\n",
+    )  # fmt: skip
+    assert (tmp_path / REGISTRY).read_text() == "theirs\n"
+
+
 def test_where_it_writes(tmp_path: Path) -> None:
     """--output, else --registry, else $LITELLM_REGISTRY; a folder that is not there is an error."""
     with Stand(ollama_routes(TWO)) as ollama:

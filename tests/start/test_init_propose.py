@@ -228,6 +228,16 @@ def test_an_embedder_that_does_not_tell_its_length() -> None:
     )
 
 
+def test_a_name_that_cannot_be_called_is_left() -> None:
+    """Line ends and blanks around a name: the model is named with the reason, the others are proposed."""
+    models = (chat("a\nb"), chat(" c"), chat("d"))
+    proposal = propose(Found((OllamaSeen(OLLAMA, V, models),), gpus_asked=False), Choices())
+    assert [model.id for model in proposal.models] == ["d"]
+    assert [(one.what, one.fix) for one in proposal.left] == [
+        (f"'a\\nb' at {OLLAMA}", "rename it there"), (f"' c' at {OLLAMA}", "rename it there"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("base", "own"),
     [

@@ -68,7 +68,7 @@ def drafts_of(found: Found, choices: Choices) -> tuple[tuple[Draft, ...], tuple[
     A model is metered where its server is not the house's own and nobody said that it is free, and where it is a cloud
     model of Ollama.
     """
-    seen = [*_raw(found, choices)]
+    seen = [_callable(one) for one in _raw(found, choices)]
     merged: dict[tuple[object, ...], Draft] = {}
     left = [one for one in seen if isinstance(one, Left)]
     for draft in (one for one in seen if isinstance(one, Draft)):
@@ -86,6 +86,13 @@ def drafts_of(found: Found, choices: Choices) -> tuple[tuple[Draft, ...], tuple[
             one = replace(one, length=choices.dimensions.get(one.id) or one.length)
         final.append(one)
     return tuple(final), tuple(left)
+
+
+def _callable(one: Draft | Left) -> Draft | Left:
+    """Return a draft whose name can stand in a request; no server that works has another."""
+    if isinstance(one, Left) or (one.name.isprintable() and one.name == one.name.strip() and one.name.strip("/ ")):
+        return one
+    return Left(f"{one.name!r} at {one.bases[0]}", "its name cannot be written in a request", "rename it there")
 
 
 def _sameness(draft: Draft) -> tuple[object, ...]:
