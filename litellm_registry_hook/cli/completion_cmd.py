@@ -26,7 +26,10 @@ BASH: Final = """\
     COMPREPLY=()
     while IFS= read -r answer; do
         case "${answer%%%%,*}" in
-            plain) answer="${answer#*,}"; [[ $typed == *:* ]] && answer="${answer#"${typed%%:*}":}"; COMPREPLY+=("$answer") ;;
+            plain)
+                answer="${answer#*,}"
+                [[ $typed == *:* ]] && answer="${answer#"${typed%%:*}":}"
+                COMPREPLY+=("$answer") ;;
             dir) compopt -o dirnames ;;
             file) compopt -o default ;;
         esac

@@ -88,21 +88,31 @@ CAGE = """
 set -e
 mount --make-rprivate /
 mount --bind "$STATE" "$STATE"
+# The Python of the tests may lie in root's home, where the service's user could not go.
+case $PYTHON in /root/*)
+  mount -t tmpfs -o mode=755 tmpfs /mnt
+  mkdir /mnt/python && mount --bind "$PYTHON" /mnt/python
+  mount -t tmpfs -o mode=755 tmpfs /root
+  mkdir -p "$PYTHON" && mount --bind /mnt/python "$PYTHON" ;;
+esac
+chown -R "$OWNER" "$STATE"
 if [ -n "$HOSTS" ]; then mount --bind "$HOSTS" /etc/hosts; fi
 cut -d' ' -f2 /proc/self/mounts | sort -u | while read -r at; do
   case $at in /proc*|/sys*|/dev*|"$STATE") ;; *) mount -o remount,bind,ro "$at" 2>/dev/null || true ;; esac
 done
-mount -t tmpfs tmpfs /tmp
+mount -t tmpfs -o mode=1777 tmpfs /tmp
 if touch "$CONFIG/new" 2>/dev/null || touch "$ROOT/new" 2>/dev/null; then echo "the cage is open" >&2; exit 77; fi
 touch "$STATE/new" /tmp/new && rm "$STATE/new"
 cd "$STATE"
-exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all -- env -i "$@"
+user=${OWNER%:*} group=${OWNER#*:}
+exec setpriv --reuid="$user" --regid="$group" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all -- env -i "$@"
 """
 
 
 def caged(config: Path, state: Path, hosts: Path | None, words: list[str]) -> list[str]:
     """Return the command that runs words in the cage; `words` begin with NAME=VALUE of the whole environment."""
     own = [f"CONFIG={config}", f"STATE={state}", f"HOSTS={hosts or ''}", f"ROOT={ROOT}"]
+    own += [f"PYTHON={sys.base_prefix}", f"OWNER={last('USER')}"]
     return ["unshare", "--mount", "env", *own, "sh", "-c", CAGE, "sh", *words]
 
 
@@ -117,5 +127,7 @@ def why_no_cage() -> str:
         config, state = Path(folder) / "config", Path(folder) / "state"
         config.mkdir()
         state.mkdir()
-        done = subprocess.run(caged(config, state, None, ["true"]), capture_output=True, text=True)
+        done = subprocess.run(
+            caged(config, state, None, [str(BIN / "python"), "-c", ""]), capture_output=True, text=True
+        )
     return f"no mount namespace for this user (root may): {done.stderr.strip()}" if done.returncode else ""

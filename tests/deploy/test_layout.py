@@ -1,4 +1,4 @@
-"""The proxy as the unit and the container start it: their command, environment and folders, in a cage like theirs.
+"""The proxy as the unit and the container start it: their command, environment and folders, in a cage like theirs, and not as root.
 
 Nothing here builds the image: what it would hold is installed beside the tests, see test_image.py for that step.
 """
@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from deploy_kit import BIN, HOST, Layout, caged, of_compose, of_unit, why_no_cage
+from deploy_kit import BIN, HOST, Layout, caged, last, of_compose, of_unit, why_no_cage
 
 from tests.host.proxy import MASTER, START_SECONDS, free_port
 from tests.host.shapes import shipped
@@ -42,6 +42,7 @@ class Deployed:
         self.name, self.layout = name, layout
         # Not below /tmp, which is another one in the cage.
         self.root = Path(tempfile.mkdtemp(prefix="registry-deploy-", dir="/var/tmp"))
+        self.root.chmod(0o755)
         self.config, self.state = self.at(layout.config), self.at(layout.state)
         self.config.mkdir(parents=True)
         self.state.mkdir(parents=True, mode=0o700)
@@ -177,6 +178,8 @@ def test_the_state_lies_where_it_says(deployed: Deployed) -> None:
     modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in deployed.state.glob("state.sqlite*")}
     assert modes == {"state.sqlite": 0o600, "state.sqlite-shm": 0o600, "state.sqlite-wal": 0o600}
     assert stat.S_IMODE(deployed.state.stat().st_mode) == 0o700
+    owner = int(last("USER").partition(":")[0])
+    assert {one.stat().st_uid for one in (deployed.state, *deployed.state.glob("state.sqlite*"))} == {owner}
     assert sorted(one.name for one in deployed.config.iterdir()) == [
         "litellm-config.yaml", "litellm.env", "model-registry.yaml",
     ]  # fmt: skip
