@@ -88,7 +88,7 @@ def _sorted_out(
         if not reasons:
             drafts = drafts_of(name, entries, choices, known, secrets)
             for draft in drafts:
-                why = draft_because(draft, choices)
+                why = draft_because(draft)
                 if why is not None:
                     reasons[draft.entries[0].index] = why
             why = modes_clash(drafts) if not reasons else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from litellm_registry_hook.core.deployments import split_deployment_id
 from litellm_registry_hook.core.registry import NAME_RE
 from litellm_registry_hook.core.start.carry_choices import Choices
 from litellm_registry_hook.core.start.carry_entries import Entry
 from litellm_registry_hook.core.start.carry_mode import dimensions_of, mode_of
-from litellm_registry_hook.core.start.carry_model import Draft, inferred_provider, mode_trouble, trouble
+from litellm_registry_hook.core.start.carry_model import Draft, mode_trouble, trouble
 from litellm_registry_hook.core.start.carry_secrets import ENVIRON, Names, literal_secrets, replaceable
 from litellm_registry_hook.core.start.proposal import Left
 
@@ -85,14 +85,13 @@ def _embedding(entry: Entry, choices: Choices) -> Why | None:
     return None
 
 
-def draft_because(draft: Draft, choices: Choices) -> Why | None:
+def draft_because(draft: Draft) -> Why | None:
     """Return what the registry's rules have against a model; None where they take it."""
     told = mode_trouble(draft)
     if told:
         return f"{told}; {UNLISTED}", f"keep it, {ALLOW}"
     entry = draft.entries[0]
     if "/" not in draft.upstream and not isinstance(entry.params.get("custom_llm_provider"), str):
-        assert inferred_provider(entry.model, choices) is None
         return (
             f"which provider {entry.model!r} belongs to is LiteLLM's guess; {UNLISTED}",
             "write litellm_params.model as provider/name and import again",
@@ -111,16 +110,3 @@ def left_of(name: str, entries: Sequence[Entry], reasons: Mapping[int, Why]) -> 
         )
         found.append(Left(entry.what, why, fix))
     return found
-
-
-def is_wild(entries: Sequence[Entry]) -> bool:
-    """Say whether any of these entries stands for more than one model."""
-    return any("*" in entry.name for entry in entries)
-
-
-def values(config: Mapping[str, Any], *path: str) -> Any:
-    """Return what stands at a path of sections; None where there is nothing."""
-    here: Any = config
-    for key in path:
-        here = here.get(key) if isinstance(here, Mapping) else None
-    return here

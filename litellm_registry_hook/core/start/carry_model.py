@@ -51,7 +51,7 @@ class Draft:
 
     Attributes:
         group: the model_name it comes from. entries: its entries, the first one's parameters are those of all.
-        body: the registry entry without its id. mode: of LiteLLM. guessed: whether that is a guess.
+        body: the registry entry without its id. mode: of LiteLLM.
         marks: comments by path. notes: comments above.
         lost: keys of model_info that have no place in a generated entry.
         explicit_ids: model_info.id as written.
@@ -62,7 +62,6 @@ class Draft:
     entries: tuple[Entry, ...]
     body: Mapping[str, Any]
     mode: str
-    guessed: bool = False
     marks: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -212,7 +211,6 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
         tuple(one for one, _ in part),
         body,
         mode,
-        source == "guess",
         marks,
         notes,
         _lost(entry, mode),
@@ -237,9 +235,7 @@ def _lost(entry: Entry, mode: str) -> tuple[str, ...]:
 
 def mode_trouble(draft: Draft) -> str:
     """Say why a mode cannot be in a registry; empty where it can."""
-    if draft.mode in MODES:
-        return ""
-    return f"the registry has no mode {draft.mode!r}"
+    return "" if draft.mode in MODES else f"the registry has no mode {draft.mode!r}"
 
 
 def trouble(draft: Draft) -> str:
