@@ -12,7 +12,9 @@ def limits_of(answer: Any) -> Mapping[str, str] | None:
     LiteLLM keeps an upstream's headers as `_hidden_params["additional_headers"]`, each with `llm_provider-` before its
     name, some also without (core_helpers.py `process_response_headers`).
     """
-    hidden = getattr(answer, "_hidden_params", None)
+    # A pydantic answer looks its private attributes up by raising and catching; this way it does not.
+    private = getattr(answer, "__pydantic_private__", None)
+    hidden = private.get("_hidden_params") if private else getattr(answer, "_hidden_params", None)
     headers = hidden.get("additional_headers") if isinstance(hidden, dict) else None
     if not headers:
         return None

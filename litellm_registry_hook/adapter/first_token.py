@@ -8,6 +8,7 @@ was free. Preludes that LiteLLM makes up itself (message_start, response.created
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 MAX_PRELUDE: Final = 16
@@ -64,8 +65,7 @@ async def first_token(stream: Any) -> Any:
         DeadStreamError: it said that it failed. Whatever the stream raises while it is read.
 
     """
-    # Asked of the type: a pydantic answer raises and catches an AttributeError for its instance.
-    if not hasattr(type(stream), "__aiter__"):
+    if not _is_stream(type(stream)):
         return stream
     source = stream.__aiter__()
     head: list[Any] = []
@@ -83,6 +83,12 @@ async def first_token(stream: Any) -> Any:
         await _close(stream)
         raise
     return replayed(stream, source, head)
+
+
+@lru_cache(maxsize=64)
+def _is_stream(kind: type) -> bool:
+    """Say whether answers of a type are streams; pydantic's types raise and catch an AttributeError to say no."""
+    return hasattr(kind, "__aiter__")
 
 
 def event_of(chunk: Any) -> str:
