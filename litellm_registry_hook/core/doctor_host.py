@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from litellm_registry_hook.core.compatibility import COMPROMISED, is_known, known_releases
 from litellm_registry_hook.core.doctor_case import ENVIRONMENT, Case, Rule, Sign
 
-# Releases of LiteLLM that carried somebody else's code.
-COMPROMISED = frozenset({"1.82.7", "1.82.8", "1.107.0"})
 STATE_VARIABLE = "LITELLM_REGISTRY_STATE"
 OTHERS = 0o077
 WORLD_WRITABLE = 0o002
@@ -86,6 +85,18 @@ def compromised_release(case: Case) -> Iterator[Sign]:
         )
 
 
+def untested_release(case: Case) -> Iterator[Sign]:
+    """Find a LiteLLM release that the plugin was not checked with."""
+    version = case.facts.litellm
+    if version and version not in COMPROMISED and not is_known(version):
+        yield Sign(
+            ENVIRONMENT,
+            "litellm",
+            f"the plugin was not checked with LiteLLM {version}: the proxy starts only if what its gates stand on is there",
+            f"install a release that is known to work ({known_releases()}), or check this one: docs/compatibility.md",
+        )
+
+
 RULES = (
     Rule("file_writable", "high", file_writable),
     Rule("state_open", "high", state_open),
@@ -93,4 +104,5 @@ RULES = (
     Rule("state_unusable", "medium", state_unusable),
     Rule("no_virtual_keys", "low", no_virtual_keys),
     Rule("compromised_release", "high", compromised_release),
+    Rule("untested_release", "info", untested_release),
 )

@@ -467,20 +467,3 @@ async def test_a_broken_stream_is_not_taken_up_elsewhere_when_fallbacks_are_off(
         await call(router, "acompletion, stream")
 
     assert (len(up.generating_calls), len(other.generating_calls)) == (1, 0)
-
-
-def test_the_host_has_what_check_host_wants():
-    """This LiteLLM passes the check that the plugin makes at start."""
-    assert host.check_host() is None
-
-
-def test_a_host_without_the_funnel_is_refused(monkeypatch):
-    """A LiteLLM that lacks the funnel is a HostError that names it."""
-    from litellm_registry_hook.errors import HostError
-
-    monkeypatch.delattr(Router, "async_function_with_fallbacks")
-
-    with pytest.raises(
-        HostError, match=r"lacks Router\.async_function_with_fallbacks: the registry cannot be enforced"
-    ):
-        host.check_host()

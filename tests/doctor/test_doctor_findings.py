@@ -403,11 +403,12 @@ def bare(facts: Facts, config: dict[str, Any] | None = None) -> list[str]:
 
 
 def test_findings_about_the_machine() -> None:
-    """Somebody else's state and a release that was not LiteLLM's own are findings."""
+    """Somebody else's state, a release that was not LiteLLM's own and one that nobody has checked are findings."""
     assert bare(Facts(state=FileState("s", 0o600, own=False))) == ["state_owner"]
     assert bare(Facts(state=FileState("s", 0o600, folder_open=True))) == ["state_open"]
     assert bare(Facts(litellm="1.82.7")) == ["compromised_release"]
     assert bare(Facts(litellm="1.108.7")) == []
+    assert bare(Facts(litellm="1.105.7")) == ["untested_release"]
 
 
 def test_a_live_key_is_enough() -> None:
