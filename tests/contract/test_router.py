@@ -13,7 +13,6 @@ import pytest_asyncio
 from fastapi import HTTPException
 from kit import FAMILIES, GROUP, Funnel, Hooked, Picks, call, callback, deployment, router_on, whole_router
 from litellm.llms.openai.openai import OpenAIChatCompletion
-from litellm.router import Router
 from litellm.router_utils.fallback_event_handlers import (
     MID_STREAM_FALLBACK_CONTROLS_KEY,
     per_request_fallback_controls,
