@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from litellm_registry_hook.edges.start.look import Target
 
 EXIT_NO = 1
-CONFIG = "litellm-config.yaml"
 
 
 @click.command("init")
@@ -82,9 +81,9 @@ def init(**given: Any) -> int:
         return EXIT_NO
     warnings = _write(path, proposal, fresh=fresh and not given["force"])
     if wants_json():
-        print_json(as_json(path, proposal, found, warnings))
+        print_json(as_json(path, proposal, found, warnings, given["from_config"]))
     else:
-        show(path, proposal, found, warnings)
+        show(path, proposal, found, warnings, given["from_config"])
         _hint(given)
     return 0
 
@@ -150,5 +149,7 @@ def _write(path: Path, proposal: Proposal, *, fresh: bool) -> list[Problem]:
 
 
 def _hint(given: dict[str, Any]) -> None:
+    from litellm_registry_hook.cli.init_text import CONFIG  # noqa: PLC0415
+
     if given["from_config"] is None and Path(CONFIG).is_file() and not wants_json():
         notice(f"a {CONFIG} lies here and was not read: --from-config {CONFIG} carries its models over")

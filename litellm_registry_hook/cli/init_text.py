@@ -18,17 +18,23 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 _MOST = 40
+_ALIKE = 3
+CONFIG = "litellm-config.yaml"
 
 
-def next_commands(path: Path) -> list[str]:
-    """Return the two commands that come after."""
+def next_commands(path: Path, imported: str | None = None) -> list[str]:
+    """Return the two commands that come after; `imported`: the config whose entries were carried over."""
     from litellm_registry_hook.edges.registry_file import registry_path  # noqa: PLC0415
 
     option = "" if path == registry_path(None) else f" --registry {shlex.quote(str(path))}"
-    return [f"generate-litellm-config{option}", f"litellm-registry{option} serve"]
+    named = "" if imported in {None, CONFIG} else f" --config {shlex.quote(str(imported))}"
+    adopt = "" if imported is None else " --adopt"
+    return [f"generate-litellm-config{option}{named}{adopt}", f"litellm-registry{option} serve{named}"]
 
 
-def as_json(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Problem]) -> dict[str, Any]:
+def as_json(
+    path: Path, proposal: Proposal, found: Found, warnings: Sequence[Problem], imported: str | None = None
+) -> dict[str, Any]:
     """Return the answer of --json."""
     return {
         "file": str(path),
@@ -52,7 +58,7 @@ def as_json(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Pro
         "warnings": [
             {"code": one.code, "path": one.path, "message": one.message, "hint": one.hint} for one in warnings
         ],
-        "next": next_commands(path),
+        "next": next_commands(path, imported),
     }
 
 
@@ -75,7 +81,9 @@ def nothing(found: Found, *, json: bool) -> None:
     )
 
 
-def show(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Problem]) -> None:
+def show(
+    path: Path, proposal: Proposal, found: Found, warnings: Sequence[Problem], imported: str | None = None
+) -> None:
     """Print the summary."""
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -125,11 +133,25 @@ def show(path: Path, proposal: Proposal, found: Found, warnings: Sequence[Proble
         put(words("left out:", "bold"), *(words(f"  {line}") for line in lines[:_MOST]))
         if len(lines) > _MOST:
             put(words(f"  and {len(lines) - _MOST} more, at the end of the file"))
-    for warning in warnings:
-        notice(f"warning: {warning.code}: {warning.path}: {warning.message} ({warning.hint})")
-    put(words("next:", "bold"), *(words(f"  {line}") for line in next_commands(path)))
+    for line in _summed(warnings):
+        notice(line)
+    put(words("next:", "bold"), *(words(f"  {line}") for line in next_commands(path, imported)))
     if "LITELLM_MASTER_KEY" not in os.environ:
         put(words("  (a proxy wants its own key first: export LITELLM_MASTER_KEY=sk-…)"))
+
+
+def _summed(warnings: Sequence[Problem]) -> list[str]:
+    """Return a line a warning; of many alike the first, and how many there are."""
+    kinds: dict[str, list[Problem]] = {}
+    for warning in warnings:
+        kinds.setdefault(warning.code, []).append(warning)
+    lines = []
+    for code, alike in kinds.items():
+        told = alike if len(alike) <= _ALIKE else alike[:1]
+        lines += [f"warning: {code}: {one.path}: {one.message} ({one.hint})" for one in told]
+        if len(told) < len(alike):
+            lines.append(f"warning: {code}: {len(alike) - 1} more; litellm-registry validate lists them")
+    return lines
 
 
 def _count(number: int, word: str) -> str:

@@ -1,8 +1,12 @@
-"""Write measured sizes into a registry file: `models[].gpu_residency.vram_mb`, every other byte as it was."""
+"""Write measured sizes into a registry file: `models[].gpu_residency.vram_mb`, every other byte as it was.
+
+But for the comment of `litellm-registry init` behind a size, which says where the size came from.
+"""
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +20,8 @@ from litellm_registry_hook.errors import ConfigError
 MODELS: Final = "models"
 SECTION: Final = "gpu_residency"
 KEY: Final = "vram_mb"
+# What `litellm-registry init` wrote behind a size, which then is no longer so.
+_SAID: Final = re.compile(r"[ \t]*# ((?:estimated|measured): [^\r\n]*)")
 
 
 class SizeText(Splicer):
@@ -36,7 +42,11 @@ class SizeText(Splicer):
             raise self._error(node, f"{path}.{KEY} cannot be edited here: write `{KEY}: {vram_mb}` in {path}")
         start, end = self._guarded(size)
         anchor = f"&{size.name} " if size.name is not None else ""
-        self._apply([(start, end, f"{anchor}{vram_mb}")])
+        edits = [(start, end, f"{anchor}{vram_mb}")]
+        said = _SAID.match(self.text, end)
+        if said is not None:
+            edits.append((said.start(1), said.end(1), "measured by litellm-registry calibrate"))
+        self._apply(edits)
 
     def _model(self, index: int) -> Node:
         model = self._list(MODELS).items[index]

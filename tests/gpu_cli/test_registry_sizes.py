@@ -19,6 +19,10 @@ CASES = {
         "models:\n- id: a\n  gpu_residency:\n    # by hand\n    vram_mb:   3300   # MB\n    never_evict: true\n",
         "models:\n- id: a\n  gpu_residency:\n    # by hand\n    vram_mb:   3412   # MB\n    never_evict: true\n",
     ),
+    "a size that init has estimated": (
+        "models:\n- id: a\n  gpu_residency:\n    vram_mb: 3300  # estimated: run litellm-registry calibrate\n    num_ctx: 1  # estimated: x\n",
+        "models:\n- id: a\n  gpu_residency:\n    vram_mb: 3412  # measured by litellm-registry calibrate\n    num_ctx: 1  # estimated: x\n",
+    ),
     "none yet": (
         "models:\n  - id: a\n    role: chat\n\n  # the next\n  - id: b\n",
         "models:\n  - id: a\n    role: chat\n    gpu_residency: {vram_mb: 3412}\n\n  # the next\n  - id: b\n",
