@@ -65,7 +65,8 @@ async def first_token(stream: Any) -> Any:
         DeadStreamError: it said that it failed. Whatever the stream raises while it is read.
 
     """
-    if not _is_stream(type(stream)):  # type: ignore[arg-type]  mypy doubts that types are hashable
+    kind: Any = type(stream)
+    if not _is_stream(kind):
         return stream
     source = stream.__aiter__()
     head: list[Any] = []
