@@ -38,6 +38,7 @@ models[].metered | bool | required | true: each call costs money, and needs cons
 models[].opt_in_required | true | - | Says aloud what holds for every metered model; an error elsewhere.
 models[].mode | LiteLLM mode | from role | embedder: embedding, reranker: rerank, else chat.
 models[].litellm | mapping | required | LiteLLM's parameters, passed on unchanged; `model` is provider/name.
+models[].model_info | mapping | - | Written into LiteLLM's model_info as well: access_groups (keys may list the group's name), supports_vision, base_model, ….
 models[].endpoints | list | one from litellm.api_base | The servers that hold a copy; litellm.api_base must be one of them.
 models[].dimensions | int | required for embedders | Length of the vectors; only for embedding models.
 models[].context | int, tokens | - | Context length; a request that overflows one model goes on to a larger one only.

@@ -151,6 +151,7 @@ class Model(Value):
     opt_in_required: bool | None = None
     mode: Mode | None = None
     litellm: dict[str, Any]
+    model_info: dict[str, Any] | None = None
     endpoints: Many[Endpoint] = ()
     dimensions: Annotated[int, Field(gt=0)] | None = None
     context: Annotated[int, Field(gt=0)] | None = None

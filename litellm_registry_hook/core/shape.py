@@ -174,7 +174,7 @@ def _pattern(path: Path, value: Any, pattern: Any) -> Finding:
     if key == "probe_bearer":
         # Not shown: it may be the token itself.
         message = "`probe_bearer` does not name an environment variable"
-        return Finding("bad_value", path, message, "write os.environ/NAME, and the token into NAME where the proxy runs")
+        return Finding("bad_value", path, message, "write os.environ/NAME, the token being in NAME")
     if key == "token":
         return Finding("bad_token", path, "the token is not a sha256", "write sha256: and 64 lower-case hex digits")
     return Finding("bad_value", path, f"{shown(value)} is not a duration", "write 5m, 90s, 0 or -1 (forever)")

@@ -26,6 +26,7 @@ def entry_of(registry: Registry, model: Model, deployment: Deployment) -> dict[s
         params["timeout"] = int(model.timeout_s) if model.timeout_s.is_integer() else model.timeout_s
     params.update(_runner_params(model))
     info: dict[str, Any] = {"id": deployment.id, "managed_by": MANAGED_BY, "mode": model.effective_mode}
+    info.update(copy.deepcopy(model.model_info or {}))
     if probe_is_harmful(registry, model, deployment.api_base):
         info["disable_background_health_check"] = True
     return {"model_name": model.id, "litellm_params": params, "model_info": info}
