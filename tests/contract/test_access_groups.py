@@ -52,6 +52,6 @@ async def test_a_key_that_lists_an_access_group_may_name_its_models(
     registry = load_registry(REGISTRY)
     [model] = registry.models
     entries = [entry_of(registry, model, one) for one in deployments_of(model)]
-    monkeypatch.setattr(proxy_server, "llm_router", router_on(*entries, model_group_alias={"t": "a"}))
+    monkeypatch.setattr(proxy_server, "llm_router", router_on(*entries, model_group_alias={"t": "t"}))
 
     assert await key_may_call(name, UserAPIKeyAuth(models=listed)) is may
