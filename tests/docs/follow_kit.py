@@ -62,6 +62,8 @@ def agree(shown: str, printed: str) -> None:
     lines = _settled(shown).rstrip("\n").split("\n")
     parts = [r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in lines]
     found = _settled(printed).rstrip("\n") + "\n"
+    if lines[-1] == "…":
+        parts[-1] = r"(?:.*\n)*"
     assert re.fullmatch("".join(parts), found), f"the page shows\n{_settled(shown)}\nand it printed\n{found}"
 
 
@@ -119,19 +121,19 @@ class Reader:
         (self.folder / name).write_text(text.replace(self.local(old), self.local(new)))
 
     def run(self, command: str, wanted: int | None = 0) -> str:
-        """Run a block; what it exports stays, as in one terminal. Return stdout, then stderr."""
+        """Run a block; what it exports stays, as in one terminal. Return what the terminal shows."""
         names = re.findall(r"^(?:export )?([A-Z_]+)=", command, re.MULTILINE)
         told = self.folder.parent / "exported"
         tell = "".join(f'\nprintf "%s=%s\\n" {name} "${name}" >&3' for name in names)
         script = f'exec 3>"$TOLD"\n{self.local(command.rstrip())}\ncode=$?{tell}\nexit $code'
         done = subprocess.run(
-            ["sh", "-c", script], cwd=self.folder, env={**self.env, "TOLD": str(told)}, capture_output=True, text=True,
-            timeout=120, stdin=subprocess.DEVNULL,
+            ["sh", "-c", script], cwd=self.folder, env={**self.env, "TOLD": str(told)}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
         )  # fmt: skip
         self.env |= dict(line.split("=", 1) for line in told.read_text().splitlines())
         if wanted is not None:
-            assert done.returncode == wanted, (command, done.returncode, done.stdout, done.stderr)
-        return self.paged(done.stdout + done.stderr)
+            assert done.returncode == wanted, (command, done.returncode, done.stdout)
+        return self.paged(done.stdout).replace("\r\n", "\n")
 
     def serve(self, command: str) -> None:
         """Run a block that ends in a proxy, on the port that stands for 4000, and wait until it answers."""
@@ -141,7 +143,7 @@ class Reader:
         port = self.here["127.0.0.1:4000"].rpartition(":")[2]
         with self.log.open("wb") as out:
             self.proxy = subprocess.Popen(
-                ["sh", "-c", f"exec {last} --port {port}"], cwd=self.folder, env=self.env, stdout=out,
+                ["sh", "-c", f"exec {self.local(last)} --port {port}"], cwd=self.folder, env=self.env, stdout=out,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         self.wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/health/liveliness", timeout=2).status_code == 200)

@@ -22,6 +22,7 @@ import httpx
 import pytest
 
 from litellm_registry_hook import load_registry
+from tests.start.init_kit import BGE, GEMMA, Stand, ollama_routes
 from tests.upstreams import Upstream, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,15 @@ FOLLOWED = {
     "docs/why.md": "tests/why/test_why_proxy.py",
     "docs/gpu.md": "tests/gpu_cli/test_docs_gpu.py",
     "docs/available.md": "tests/host/test_available.py",
+    "docs/init.md": "tests/start/test_docs_init.py",
+    "docs/import.md": "tests/imports/test_docs_import.py",
+    "docs/tutorial.md": "tests/docs/test_tutorial.py",
+    "docs/howto-add-a-model.md": "tests/docs/test_howtos.py",
+    "docs/howto-move-the-embedder.md": "tests/docs/test_howtos.py",
+    "docs/howto-paid-for-a-week.md": "tests/docs/test_howtos.py",
+    "docs/howto-two-gpus.md": "tests/docs/test_howtos.py",
+    "docs/howto-two-hosts.md": "tests/docs/test_howtos.py",
+    "docs/howto-two-windows.md": "tests/docs/test_howtos.py",
 }
 # (page, first line of the block): the test that runs it.
 COVERED = {
@@ -52,6 +62,7 @@ COVERED = {
     ("README.md", "curl paid-fallback"): "test_the_demo_of_the_readme",
     ("README.md", "make test"): "test_make_test_is_what_ci_runs",
     ("README.md", "pip install ."): "test_installing_from_the_clone_moves_nothing",
+    ("README.md", "litellm-registry init --ollama http://127.0.0.1:11434 --yes"): "test_three_commands_of_the_readme",
     ("README.md", "litellm-registry validate"): "test_a_registry_of_ones_own",
     ("README.md", "export LITELLM_MASTER_KEY="): "test_a_registry_of_ones_own",
     ("README.md", 'printf %s "$KEY" | sha256sum'): "test_a_key_is_opted_in_as_the_readme_says",
@@ -361,6 +372,21 @@ def test_the_port_of_the_readme_is_the_default(tmp_path: Path) -> None:
     addresses = set(re.findall(r"127\.0\.0\.1:(\d+)/v1/chat", page("README.md")))
 
     assert {last.rpartition(" ")[2]} == addresses == {"4000"}
+
+
+def test_three_commands_of_the_readme(tmp_path: Path) -> None:
+    """init writes a valid registry, the generator its config, and serve only wants a key; the tutorial's test goes on."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    text = block("README.md", "litellm-registry init --ollama http://127.0.0.1:11434 --yes")
+    with Stand(ollama_routes({"gemma3:4b": GEMMA, "bge-m3:latest": BGE})) as ollama:
+        done = sh(text.replace("http://127.0.0.1:11434", ollama.url), folder, tmp_path)
+
+    assert done.returncode == 2
+    assert "LITELLM_MASTER_KEY is not set" in done.stderr
+    assert [call for call in ollama.calls if call.startswith("POST") and call != "POST /api/show"] == []
+    assert set(load_registry(folder / "model-registry.yaml").routing.tiers) == {"large", "small", "embed"}
+    assert "model_name: gemma3:4b\n" in (folder / "litellm-config.yaml").read_text()
 
 
 @pytest.mark.host
