@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -94,13 +95,18 @@ def targets_of(given: dict[str, Any], imported: Proposal | None) -> list[Target]
 
 def _ollamas(imported: Proposal | None) -> list[str]:
     """Return the addresses of Ollama servers in an imported config."""
+    from litellm_registry_hook.edges.start.look import address  # noqa: PLC0415
+
     found: list[str] = []
     for model in imported.models if imported is not None else ():
         params = model.entry.get("litellm") or {}
         if str(params.get("model", "")).startswith(("ollama/", "ollama_chat/")):
             places = [*(place.get("api_base") for place in model.entry.get("endpoints") or ()), params.get("api_base")]
-            found += [one for one in places if isinstance(one, str) and one.startswith(("http://", "https://"))]
-    return [_address("from-config", one) for one in found]
+            for one in places:
+                # What is no address to look at is carried over all the same.
+                with contextlib.suppress(ValueError):
+                    found += [address(one)] if isinstance(one, str) and one.startswith(("http://", "https://")) else []
+    return found
 
 
 def checked(found: Found, choices: Choices, elsewhere: set[str]) -> Choices:

@@ -70,12 +70,15 @@ def nothing(found: Found, *, json: bool) -> None:
     """Say that there is nothing to propose: what was tried, why it gave nothing, and the options."""
     if json:
         print_json({"file": None, "models": [], "tried": list(found.tried), "left": [_left(one) for one in found.left]})
+    from litellm_registry_hook.edges.start.render import comment  # noqa: PLC0415
+
     notice("nothing to propose was found, and nothing was written. Tried:")
     reasons = {one.what: f"{one.why}{f' ({one.fix})' if one.fix else ''}" for one in found.left}
     for base in found.tried:
-        notice(f"  {base}: {reasons.pop(base, 'connection refused')}")
+        why = reasons.pop(base, "connection refused")
+        notice(f"  {comment(f'{base}: {why}')}")
     for what, why in reasons.items():
-        notice(f"  {what}: {why}")
+        notice(f"  {comment(f'{what}: {why}')}")
     notice(
         "name your servers with --ollama URL, --tei URL and --openai URL, or import a LiteLLM config with --from-config"
     )

@@ -253,8 +253,11 @@ def _mapping(
         at, below = f"{path}.{key}", (*keys, str(key))
         if key in wanted:
             _value(found, at, below, was.get(key), wanted[key])
-        elif was[key] and not _masked(str(key), was[key]):
-            # What is null, false or empty is LiteLLM's own filling.
+        elif not was[key]:
+            continue  # LiteLLM's own filling: null, false or empty
+        elif _masked(str(key), was[key]):
+            found.unseen.append(at)
+        else:
             found.gap("changed", at, RESTART, Difference(at, "extra", was[key], None, below))
 
 
@@ -288,11 +291,13 @@ def _alike(was: Any, wanted: Any) -> bool:
     """Compare as LiteLLM shows values: 7 as 7.0, and what JSON lacks as text."""
     if isinstance(was, bool) or isinstance(wanted, bool) or was is None or wanted is None:
         return was is wanted
+    if isinstance(was, str) and isinstance(wanted, str):
+        return was == wanted
     if isinstance(was, (list, tuple)) and isinstance(wanted, (list, tuple)):
         return len(was) == len(wanted) and all(map(_alike, was, wanted))
     if isinstance(was, Mapping) and isinstance(wanted, Mapping):
         return was.keys() == wanted.keys() and all(_alike(was[key], wanted[key]) for key in was)
     try:
         return bool(float(was) == float(wanted))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return str(was) == str(wanted)

@@ -16,6 +16,9 @@ from tests.host.proxy import clean_env
 from tests.upstreams import Upstream
 
 NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
+# A name with its provider finds the chain of the name without it, and the other way round; `fast/a` is no such name.
+PROVIDERS = ["openai/gpt-4o", "openai/gpt-4o-mini", "gpt-4o-mini", "anthropic/a", "fast/a", "a", "claude-opus-4-1-20250805"]
+KEYS = [*PROVIDERS, "gpt-4o", "anthropic/claude-opus-4-1-20250805"]
 
 
 def graphs(count: int) -> list[dict[str, Any]]:
@@ -30,12 +33,16 @@ def graphs(count: int) -> list[dict[str, Any]]:
         found.append(
             {"names": NAMES, "fallbacks": chains, "aliases": {"x": "a"}, "ask": dice.choice([*NAMES[:3], "x"])}
         )
+    for _ in range(count):
+        heads = dice.sample(KEYS, dice.randint(2, 6))
+        chains = [{head: dice.sample(PROVIDERS, dice.randint(1, 3))} for head in heads]
+        found.append({"names": PROVIDERS, "fallbacks": chains, "aliases": {}, "ask": dice.choice(PROVIDERS)})
     return found
 
 
 @pytest.mark.host
 def test_names_are_tried_in_the_order_in_which_the_router_tries_them() -> None:
-    """For forty random graphs the Router, with every model failing, calls exactly the names that hops() gives."""
+    """For eighty random graphs the Router, with every model failing, calls exactly the names that hops() gives."""
     work = graphs(40)
     with Upstream("failing") as up:
         up.fail(500)

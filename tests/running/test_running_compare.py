@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.running import Comparison, Gap, InForce, Running, compare
 from litellm_registry_hook.core.sync import Difference, wanted_entries
@@ -70,8 +72,23 @@ def test_a_changed_key_is_unseen_not_different() -> None:
     rows = loaded()
     rows[0]["litellm_params"]["extra_headers"] = {"X-Token": "zzzz****zzzz"}
     rows[0]["litellm_params"]["api_key"] = "sk-a****"
-    rows[0]["litellm_params"]["aws_access_key_id"] = "AKIA****"
     assert compared(rows) == Comparison((), UNSEEN)
+
+
+def test_a_key_that_only_the_proxy_has_is_unseen() -> None:
+    """A secret that left the registry may still be loaded there: it is named, and no difference."""
+    rows = loaded()
+    rows[0]["litellm_params"]["aws_access_key_id"] = "AKIA****"
+    assert compared(rows) == Comparison((), (*UNSEEN, "model_list[kimi@0].litellm_params.aws_access_key_id"))
+
+
+@pytest.mark.parametrize("told", [10**400, "nan", "7.0", "1e3"])
+def test_values_that_are_no_number_alike_are_changed(told: Any) -> None:
+    """A number beyond every float, and texts that only look like the same number, are differences and no bug."""
+    rows = loaded()
+    rows[0]["litellm_params"]["max_tokens"] = told
+    [gap] = compared(rows).gaps
+    assert (gap.code, gap.difference and gap.difference.was) == ("changed", told)
 
 
 def test_changed_values() -> None:

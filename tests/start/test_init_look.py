@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from litellm_registry_hook.core.start.found import OpenAiModel, OpenAiSeen, TeiSeen
+from litellm_registry_hook.core.start.proposal import Left
 from litellm_registry_hook.edges.start.look import Target, address, look, usual
 from tests.start.init_kit import BGE, GEMMA, Stand, ollama_routes, timed
 
@@ -121,6 +122,14 @@ def test_the_usual_places_are_quiet_where_nobody_is() -> None:
         ("https://gpu-box:1/", "https://gpu-box:1"),
         ("http://gpu-box", "http://gpu-box"),
         ("::nonsense::", "http://127.0.0.1:11434"),
+        (":8888", "http://127.0.0.1:8888"),
+        ("[::]:999", "http://127.0.0.1:999"),
+        ("::", "http://127.0.0.1:11434"),
+        ("::1", "http://[::1]:11434"),
+        ("[::1]:8888", "http://[::1]:8888"),
+        ("gpu-box:", "http://gpu-box:11434"),
+        ("'0.0.0.0:8888'", "http://127.0.0.1:8888"),
+        ("0.0.0.0.example.com", "http://0.0.0.0.example.com:11434"),
     ],
 )
 def test_ollama_host(variable: str | None, first: str) -> None:
@@ -128,6 +137,56 @@ def test_ollama_host(variable: str | None, first: str) -> None:
     targets = usual(variable)
     assert [target.base for target in targets] == [first, "http://127.0.0.1:8080", "http://127.0.0.1:8000", "http://127.0.0.1:1234"]
     assert not any(target.named for target in targets)
+
+
+@pytest.mark.parametrize("key", ["sk-secret\r\nX-Evil: 1", "sk-sécret"])
+def test_a_key_that_no_header_can_carry_is_not_repeated(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """The reason names the variable, never what is in it."""
+    monkeypatch.setenv("SOME_KEY", key)
+    with Stand({}) as server:
+        found = look([Target("openai", server.url, key_env="SOME_KEY")], Quiet(), answer_s=5, gpus=False)
+        why = "the key in SOME_KEY has characters that no header can carry"
+        assert (found.left, server.calls) == ((Left(server.url, why, "export SOME_KEY with the key alone"),), [])
+
+
+def test_the_line_end_of_a_key_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that was read from a file ends with one."""
+    monkeypatch.setenv("SOME_KEY", "sk-secret\n")
+    with Stand({"/v1/models": {"data": []}}) as server:
+        found = look([Target("openai", server.url, key_env="SOME_KEY")], Quiet(), answer_s=5, gpus=False)
+    assert found.openais == (OpenAiSeen(f"{server.url}/v1", (), "SOME_KEY"),)
+
+
+def test_a_model_that_only_show_calls_remote_is_a_cloud_model() -> None:
+    """Where /api/show names another host, the model runs there; where it fails, the name tells what makes vectors."""
+    routes = ollama_routes({"gpt-oss:120b": GEMMA, "bge-m3:latest": BGE})
+    remote = {"remote_host": "https://ollama.com:443", "remote_model": "gpt-oss:120b", "capabilities": ["completion"]}
+    routes["/api/show"] = lambda body: remote if body["model"] == "gpt-oss:120b" else 500
+    with Stand(routes) as server:
+        [seen] = look([Target("ollama", server.url)], Quiet(), answer_s=5, gpus=False).ollamas
+    assert [(one.name, one.file.remote, one.embedding) for one in seen.models] == [
+        ("gpt-oss:120b", True, False), ("bge-m3:latest", False, True),
+    ]  # fmt: skip
+
+
+class Words(Quiet):
+    """A watcher that keeps what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep it."""
+        self.said.append(text)
+
+
+def test_names_of_models_do_not_steer_the_terminal() -> None:
+    """What is said while looking has no control characters."""
+    watcher = Words()
+    with Stand(ollama_routes({"evil\x1b[2J": GEMMA})) as server:
+        look([Target("ollama", server.url)], watcher, answer_s=5, gpus=False)
+        assert watcher.said == [server.url, f"evil�[2j:latest at {server.url}"]
 
 
 @pytest.mark.parametrize("text", ["", "ftp://x", "http://", "http://a b", "http://x:99999", "http://u:p@x", "http://x?k=1", "http://x\x07"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from litellm_registry_hook.core.gpu.facts import Gpu, Nvml
 from litellm_registry_hook.core.start.carry import carry
+from litellm_registry_hook.core.start.carry_choices import Choices as Decided
 from litellm_registry_hook.core.start.choices import Choices
 from litellm_registry_hook.core.start.found import Found, OllamaSeen
 from litellm_registry_hook.core.start.merge import merge
@@ -96,3 +97,34 @@ def test_a_sized_entry_is_not_called_unsized() -> None:
     assert "calibrate" in str(imported)
     merged = merge(found("gemma3:4b"), imported).models[0]
     assert (merged.id, merged.entry["gpu_residency"]["vram_mb"], "calibrate" in str((merged.notes, merged.marks))) == ("local", 3300, False)
+
+
+def test_what_is_found_never_takes_a_name_that_stays_litellms() -> None:
+    """--adopt takes every entry that carries a registry name: a foreign entry, an alias and an id keep theirs."""
+    leaked = {"api_key": "sk-0123456789abcdef", "api_base": "http://127.0.0.1:9/v1"}
+    config = {
+        "model_list": [
+            {"model_name": "gemma3:4b", "litellm_params": {"model": "openai/x", **leaked}, "model_info": {"id": "bge-m3"}},
+            {"model_name": "large", "litellm_params": {"model": "openai/y", **leaked}},
+        ],
+        "router_settings": {"model_group_alias": {"small": "large"}},
+    }
+    merged = merge(found(), carry(config))
+    assert [model.id for model in merged.models] == ["gemma3:4b-2", "bge-m3-2", "qwen:14b"]
+    assert merged.tiers == {
+        "large-found": ("qwen:14b",), "small-found": ("gemma3:4b-2",), "embed": ("bge-m3-2",),
+    }  # fmt: skip
+    assert merged.aliases == {"embedder": "embed"}
+
+
+def test_an_entry_that_its_server_calls_elsewhere_is_metered() -> None:
+    """The config cannot know that `mine` is a cloud model; the server does, and only --free outranks it."""
+    cloud = chat("mine:latest", 0.001, remote=True)
+    seen = propose(Found((OllamaSeen(OLLAMA, (0, 33, 0), (cloud,)),), nvml=CARD), Choices())
+    params = {"model": "ollama_chat/mine", "api_base": OLLAMA}
+    config = {"model_list": [{"model_name": "m", "litellm_params": params}]}
+    [model] = merge(seen, carry(config)).models
+    assert (model.entry["metered"], model.entry["lifecycle"]) == (True, "cost-gated")
+    assert model.marks["metered"] == "its server calls it elsewhere, which costs money"
+    [free] = merge(seen, carry(config, Decided(free=frozenset({"m"})))).models
+    assert free.entry["metered"] is False

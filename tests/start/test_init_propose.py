@@ -263,3 +263,28 @@ def test_a_name_that_cannot_be_called_is_left() -> None:
 def test_whose_server_it_is(base: str, own: bool) -> None:
     """Loopback, private networks and names without a dot are the house's own; everything else may send a bill."""
     assert is_own(base) is own
+
+
+@pytest.mark.parametrize(
+    ("free", "metered"), [((), True), (("http://127.0.0.1:8000/v1",), False), (("gpt-4o",), False)]
+)
+def test_a_gateway_of_the_house_may_call_what_costs_money(free: tuple[str, ...], metered: bool) -> None:
+    """A LiteLLM proxy on this machine lists its models as OpenAI's: they are metered until a person says otherwise."""
+    gateway = OpenAiSeen("http://127.0.0.1:8000/v1", (OpenAiModel("gpt-4o", owner="openai"),))
+    found = Found(openais=(gateway,), nvml=CARD)
+    proposal = propose(found, Choices(free=frozenset(free)))
+    assert (entry(proposal, "gpt-4o")["metered"], "paid" in proposal.tiers) == (metered, metered)
+    own = OpenAiSeen("http://127.0.0.1:8000/v1", (OpenAiModel("qwen", owner="vllm"),))
+    assert entry(propose(Found(openais=(own,), nvml=CARD), Choices()), "qwen")["metered"] is False
+
+
+@pytest.mark.parametrize(
+    ("base", "own"),
+    [
+        ("http://ada:8000", True), ("http://cafe", True), ("http://0x8080808", False), ("http://134744072", False),
+        ("http://gpu.1", False), ("http://x.svc", True), ("http://x.localdomain", True),
+    ],
+)  # fmt: skip
+def test_a_name_of_hex_letters_is_a_name(base: str, own: bool) -> None:
+    """A host is a number only where its last part is one; `ada` is a machine of the house."""
+    assert is_own(base) is own

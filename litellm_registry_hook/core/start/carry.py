@@ -64,6 +64,7 @@ def carry(config: Mapping[str, Any], choices: Choices | None = None) -> Proposal
         left=tuple(dict.fromkeys(left)),
         notes=top_notes(found, result),
         tier_notes=result.tier_notes,
+        reserved=frozenset({*groups, *aliases, *found.reserved, *choices.elsewhere}),
     )
 
 

@@ -3,7 +3,8 @@
 Read in the installed package and seen on a running Router:
 
 - A chain is looked up for the name that failed, then for the name that was asked for, then under `*`
-  (router_utils/fallback_event_handlers.py:529-615). A hop that fails goes down its own chain: chains nest
+  (router_utils/fallback_event_handlers.py:529-615); `openai/gpt-4o` finds that of `gpt-4o`, and the other way round
+  (:257, :282). A hop that fails goes down its own chain: chains nest
   (run_async_fallback calls async_function_with_fallbacks, :838), no name twice in a request (:812), at most
   max_fallbacks deep (:777; 5, constants.py:41).
 - Each item has one key, else the proxy does not start (router.py:2597); the first item of a name counts (:597).
@@ -18,8 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from litellm_registry_hook.core.providers import BILLING, HOME
 from litellm_registry_hook.core.start.carry_entries import as_list, as_map
+from litellm_registry_hook.core.start.carry_model import bare_provider
 from litellm_registry_hook.core.start.proposal import Left
+from litellm_registry_hook.core.sync_masking import shown
 
 ANY: Final = "*"
 MAX_DEPTH: Final = 5
@@ -78,10 +82,22 @@ def hops(chains: Chains, asked: str) -> tuple[str, ...]:
 
 
 def _chain_for(chains: Chains, failed: str, asked: str) -> tuple[str, ...]:
-    for name in (failed, asked, ANY):
-        if name in chains.by_name:
-            return chains.by_name[name]
-    return ()
+    for name in (failed, asked):
+        key = _key_for(chains, name)
+        if key is not None:
+            return chains.by_name[key]
+    return chains.by_name.get(ANY, ())
+
+
+def _key_for(chains: Chains, name: str) -> str | None:
+    """Return the name under which a chain of this name stands; None where it has none of its own."""
+    if name in chains.by_name:
+        return name
+    provider, slash, bare = name.partition("/")
+    if slash and provider not in BILLING | HOME:
+        return None
+    alike = bare if slash else f"{bare_provider(name)}/{name}"
+    return alike if alike in chains.by_name else None
 
 
 def _setting(config: Mapping[str, Any], key: str) -> tuple[str, Any]:
@@ -99,7 +115,7 @@ def _chains(value: Any, where: str, left: list[Left]) -> dict[str, tuple[str, ..
         if len(pairs) != 1 or not isinstance(pairs[0][1], list):
             left.append(
                 Left(
-                    f"{where}: {item!r}",
+                    f"{where}: {shown(item)!r}",
                     "an item is one name with a list of names",
                     "mend it: LiteLLM does not start with it",
                 )

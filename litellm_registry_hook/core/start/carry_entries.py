@@ -96,9 +96,9 @@ def credentials(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def texts(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every text below a value with its path of keys."""
-    if isinstance(value, str):
-        yield path, value
+    """Yield every text and number below a value, as text, with its path of keys."""
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield path, str(value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from texts(item, (*path, str(key)))

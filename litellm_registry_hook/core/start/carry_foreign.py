@@ -96,6 +96,13 @@ def draft_because(draft: Draft) -> Why | None:
             f"which provider {entry.model!r} belongs to is LiteLLM's guess; {UNLISTED}",
             "write litellm_params.model as provider/name and import again",
         )
+    if any(literal_secrets({**draft.body["litellm"], "endpoints": draft.body.get("endpoints")})):
+        name = draft.entries[0].params.get("litellm_credential_name")
+        return (
+            f"the address of credential_list ({name}) holds a secret, and the registry is under version control; "
+            + UNLISTED,
+            "put the secret into a value of its own there, or the server behind an address without one",
+        )
     told = trouble(draft)
     return (f"the registry would not take it: {told}; {UNLISTED}", "mend that and import again") if told else None
 

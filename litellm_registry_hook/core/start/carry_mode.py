@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 from litellm_registry_hook.core.registry import Mode
 from litellm_registry_hook.core.start.carry_choices import Choices
 from litellm_registry_hook.core.start.carry_entries import Entry
+from litellm_registry_hook.core.start.known_vectors import known_length, sounds_embedding
 
 MODES: Final = frozenset(get_args(Mode))
 ROLES: Final = {
@@ -22,15 +23,7 @@ ROLES: Final = {
     "audio_speech": "speaker",
     "video_generation": "video",
 }
-# First match counts: bge-reranker is a reranker before it is a bge.
 _BY_NAME: Final = (
-    ("rerank", re.compile(r"rerank")),
-    (
-        "embedding",
-        re.compile(
-            r"embed|(?:^|[/:_.-])(?:bge|gte|e5|minilm|all-minilm|mxbai|nomic-bert|voyage)[-:_.0-9]|granite-embed"
-        ),
-    ),
     ("audio_transcription", re.compile(r"whisper|transcribe|(?:^|[/-])nova-[23](?:$|-)|parakeet")),
     ("audio_speech", re.compile(r"(?:^|[/_-])tts(?:$|[/:_-])|kokoro|elevenlabs/eleven")),
     ("image_generation", re.compile(r"dall-e|gpt-image|imagen|stable-diffusion|(?:^|[/-])(?:flux|sdxl)")),
@@ -65,6 +58,11 @@ def mode_of(entry: Entry, choices: Choices) -> tuple[str, str]:
         if isinstance(known, str):
             return known, "known"
     lowered = f"{base or ''} {entry.model}".lower()
+    # bge-reranker is a reranker before it is a bge.
+    if "rerank" in lowered:
+        return "rerank", "name"
+    if any(map(sounds_embedding, (str(base or ""), entry.model))):
+        return "embedding", "name"
     for mode, pattern in _BY_NAME:
         if pattern.search(lowered):
             return mode, "name"
@@ -82,7 +80,7 @@ def dimensions_of(entry: Entry, choices: Choices) -> int | None:
     ):
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
-    return None
+    return known_length(str(entry.info.get("base_model") or entry.model))
 
 
 def context_of(entry: Entry, choices: Choices) -> int | None:

@@ -33,13 +33,19 @@ _SAID_ELSEWHERE: Final = frozenset(
     {"mode", "id", "order", "weight", "max_input_tokens", "output_vector_size", "dimensions", "managed_by", "db_model",
      "disable_background_health_check", *PRICES}
 )  # fmt: skip
+# Providers whose name in the price list is the one before the slash of a model string.
+_PLAIN: Final = frozenset({"openai", "text-completion-openai", "anthropic", "bedrock", "mistral"})
 _BARE: Final = (
-    ("openai", re.compile(r"^(?:gpt-|chatgpt-|o[1-9](?:-|$)|text-embedding-|whisper-|tts-|dall-e-|omni-moderation)")),
+    (
+        "openai",
+        re.compile(r"^(?:gpt-|chatgpt-|o[1-9](?:-|$)|text-embedding-(?:3|ada)|whisper-|tts-|dall-e-|omni-moderation)"),
+    ),
     ("anthropic", re.compile(r"^claude-")),
 )
 _CHATTY: Final = re.compile(
-    r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|chat|instruct|deepseek|kimi|command|phi|nova|grok|sonar"
+    r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|chat|instruct|deepseek|kimi|command|phi|nova-|grok|sonar"
 )
+AS_FREE: Final = "as --free said"
 SIZE_UNKNOWN: Final = (
     "without gpu_residency.vram_mb it is served only while Ollama has it loaded: litellm-registry calibrate measures it"
 )
@@ -143,11 +149,16 @@ def _model_string(entry: Entry, mode: str, choices: Choices) -> str:
 
 def inferred_provider(model: str, choices: Choices) -> str | None:
     """Return the provider that LiteLLM takes a bare name for; None where that is not certain."""
-    for provider, pattern in _BARE:
-        if pattern.match(model):
-            return provider
     known = catalogue_entry(model, choices).get("litellm_provider")
-    return known if isinstance(known, str) and known in {"openai", "anthropic", "bedrock", "mistral"} else None
+    if isinstance(known, str):
+        # `text-embedding-004` is Google's: the price list goes before the look of a name.
+        return known if known in _PLAIN else None
+    return bare_provider(model)
+
+
+def bare_provider(model: str) -> str | None:
+    """Return the provider that the look of a bare name tells; None where it tells none."""
+    return next((provider for provider, pattern in _BARE if pattern.match(model)), None)
 
 
 def provider_of(params: Mapping[str, Any]) -> str:
@@ -176,11 +187,10 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
     bases = tuple(dict.fromkeys(str(p["api_base"]).rstrip("/") for _, p in part if "api_base" in p))
     written = {str(p["api_base"]).rstrip("/"): p["api_base"] for _, p in reversed(part) if "api_base" in p}
     provider = provider_of(params)
-    metered, why = metered_because(provider, tuple(str(base) for base in bases))
+    metered, why = metered_because(provider, str(params["model"]), bases)
     marks: dict[str, str] = {}
-    if metered and group in choices.free:
-        metered = False
-        why = "as --free said"
+    if group in choices.free:
+        metered, why = False, AS_FREE
     elif metered and provider not in BILLING and provider not in HOME and not bases:
         why += "; free: --free " + group
     marks["metered"] = why

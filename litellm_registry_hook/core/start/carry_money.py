@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
+import re
 
 from litellm_registry_hook.core.providers import BILLING, BILLING_HOSTS, HOME, SUBSCRIPTION_HOSTS
 from litellm_registry_hook.core.start.carry_secrets import ENVIRON
+from litellm_registry_hook.core.start.own import host_of, is_own, is_under
 
 # Clouds: a private address is a private line into them, no server of one's own.
 _CLOUD = frozenset(
@@ -22,38 +22,24 @@ _CLOUD = frozenset(
         "vertex_ai_beta",
     }
 )
-_PRIVATE_SUFFIXES = (
-    ".home", ".home.arpa", ".internal", ".lan", ".local", ".localdomain", ".localhost", ".svc", ".ts.net",
-)  # fmt: skip
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
 
 
-def is_private(api_base: str) -> bool:
-    """Say whether an address is inside the house: loopback, a private network, a name that no public DNS has."""
-    try:
-        host = (urlsplit(api_base).hostname or "").lower()
-    except ValueError:
-        return False
-    if not host:
-        return False
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith(_PRIVATE_SUFFIXES) or ".svc.cluster." in host
-    shared = isinstance(address, ipaddress.IPv4Address) and address in _SHARED
-    return address.is_private or address.is_loopback or address.is_link_local or address.is_unspecified or shared
+# Ollama marks what it calls in its cloud by the tag: `kimi-k2:1t-cloud`, `glm-4.6:cloud`.
+_OLLAMA_CLOUD = re.compile(r":(?:[^/:]*-)?cloud$")
 
 
-def metered_because(provider: str, bases: tuple[str, ...]) -> tuple[bool, str]:
+def metered_because(provider: str, model: str, bases: tuple[str, ...]) -> tuple[bool, str]:
     """Say whether an entry is metered, and why in a few words.
 
     Args:
-        provider: LiteLLM's name of it.
+        provider: LiteLLM's name of it. model: as LiteLLM is told.
         bases: its addresses as written; empty where the provider's own is used.
 
     """
     if provider in _CLOUD:
         return True, f"{provider} bills each call"
+    if _OLLAMA_CLOUD.search(model):
+        return True, "a cloud model of Ollama: it runs elsewhere and costs money"
     if not bases:
         if provider in HOME:
             return False, "a server of this machine"
@@ -66,24 +52,13 @@ def metered_because(provider: str, bases: tuple[str, ...]) -> tuple[bool, str]:
             if provider not in HOME:
                 return True, "the address stands in the environment, so nothing is known of its price"
             continue
-        host = _host(base)
-        if _under(host, SUBSCRIPTION_HOSTS):
+        host = host_of(base)
+        if is_under(host, SUBSCRIPTION_HOSTS):
             return True, f"{host} may be a subscription: see quota-gated in the registry's documentation"
-        if _under(host, BILLING_HOSTS):
+        if is_under(host, BILLING_HOSTS):
             return True, f"{host} bills each call"
         if provider == "litellm_proxy":
             return True, "nothing is known of what that proxy calls"
-        if not is_private(base):
+        if not is_own(base):
             return True, f"{host} is a public address of which nothing is known"
     return False, "a server of this house"
-
-
-def _host(api_base: str) -> str:
-    try:
-        return (urlsplit(api_base).hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def _under(host: str, known: tuple[str, ...]) -> bool:
-    return any(host == name or host.endswith("." + name) for name in known)

@@ -21,6 +21,11 @@ _PLACEHOLDERS = frozenset(_WORDS.split())
 _HARMLESS = re.compile(
     r"^(?:litellm_credential_name|max_tokens|max_completion_tokens|tokenizer|.*_tokens|.*_file|.*_path)$|cost_per"
 )
+# A number is a secret only where its name says so: `max_tokens_to_sample` has "token" in it too.
+_NUMBER = re.compile(r"^-?[0-9.]+(?:e[-+]?[0-9]+)?$")
+_NAMES_ONE = re.compile(r"(?:key|token|secret|passw\w*)$", re.IGNORECASE)
+# Headers that carry who is calling, beyond those that `is_secret_path` knows.
+_HEADER = re.compile(r"auth(?!or)|session|jwt|bearer|signature|pwd", re.IGNORECASE)
 _FILE = re.compile(r"^[~./\w-][\w./~ -]*\.(?:json|pem|key)$")
 _WORD = re.compile(r"[^A-Z0-9]+")
 
@@ -32,13 +37,17 @@ def literal_secrets(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             continue
         if path and _HARMLESS.search(path[-1]):
             continue
+        if _NUMBER.match(text) and not (path and _NAMES_ONE.search(path[-1])):
+            continue
         if (_is_secret(path) and not _FILE.match(text)) or shown_text(text) != text:
             yield path, text
 
 
 def _is_secret(path: tuple[str, ...]) -> bool:
     """Say whether what stands at a path is a secret; of a header its own name tells (`X-Title` holds none)."""
-    return is_secret_path(path[1:] if path[0] in {"extra_headers", "headers", "default_headers"} else path)
+    if path[0] not in {"extra_headers", "headers", "default_headers"}:
+        return is_secret_path(path)
+    return len(path) == 1 or is_secret_path(path[1:]) or _HEADER.search(path[-1]) is not None
 
 
 class Names:
@@ -81,12 +90,11 @@ class Names:
 
 def replaced(params: Mapping[str, Any], entry: Entry, names: Names) -> dict[str, Any]:
     """Return the parameters with os.environ/NAME in the place of each secret."""
-    found = dict(literal_secrets(params))
+    found = set(literal_secrets(params))
 
     def walk(value: Any, path: tuple[str, ...]) -> Any:
-        if isinstance(value, str):
-            hit = found.get(path)
-            return f"{ENVIRON}{names.name_for(entry, path, value)}" if hit == value else value
+        if (path, str(value)) in found:
+            return f"{ENVIRON}{names.name_for(entry, path, str(value))}"
         if isinstance(value, Mapping):
             return {key: walk(item, (*path, str(key))) for key, item in value.items()}
         return [walk(item, path) for item in value] if isinstance(value, list) else value

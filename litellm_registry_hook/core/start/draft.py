@@ -8,9 +8,10 @@ from typing import Final, Literal
 
 from litellm_registry_hook.core.gpu.facts import Loaded
 from litellm_registry_hook.core.gpu.names import full_name
+from litellm_registry_hook.core.providers import BILLING
 from litellm_registry_hook.core.start.choices import Choices
 from litellm_registry_hook.core.start.found import Found, OllamaModel, OllamaSeen, OpenAiModel, OpenAiSeen, TeiSeen
-from litellm_registry_hook.core.start.known_vectors import known_length
+from litellm_registry_hook.core.start.known_vectors import known_length, sounds_embedding
 from litellm_registry_hook.core.start.name import TIERS, legal, params_in, unused
 from litellm_registry_hook.core.start.own import host_of, is_own
 from litellm_registry_hook.core.start.proposal import Left
@@ -19,7 +20,6 @@ Kind = Literal["chat", "embed", "rerank"]
 # LiteLLM's OpenAI client wants a key; a server of the house does not look at it.
 NO_KEY: Final = "unused"
 _OTHER: Final = ("whisper", "tts", "dall-e", "image", "moderation", "realtime", "transcribe", "sora", "audio")
-_EMBEDS: Final = ("embed", "bge-", "/e5-", "gte-", "minilm", "multilingual-e5", "mpnet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,9 @@ def _raw(found: Found, choices: Choices) -> Iterator[Draft | Left]:
     for tei in found.teis:
         yield _of_tei(tei, own=is_own(tei.base) or tei.base in choices.free)
     for openai in found.openais:
-        own = is_own(openai.base) or openai.base in choices.free
+        said_free = openai.base in choices.free
         for entry in openai.models:
-            yield _of_openai(openai, entry, own=own)
+            yield _of_openai(openai, entry, own=said_free or is_own(openai.base), said_free=said_free)
 
 
 def _of_ollama(server: OllamaSeen, model: OllamaModel, *, own: bool) -> Draft | Left:
@@ -204,13 +204,16 @@ def _of_tei(server: TeiSeen, *, own: bool) -> Draft | Left:
     )
 
 
-def _of_openai(server: OpenAiSeen, model: OpenAiModel, *, own: bool) -> Draft | Left:
+def _of_openai(server: OpenAiSeen, model: OpenAiModel, *, own: bool, said_free: bool) -> Draft | Left:
+    """Return the draft of one model.
+
+    A gateway of the house, LiteLLM itself say, lists what it calls elsewhere as `owned_by` a provider that bills.
+    """
     low = model.name.lower()
     if any(word in low for word in _OTHER):
         why = "by its name it neither chats nor embeds"
         return Left(f"{model.name} at {server.base}", why, "add it by hand, with a `mode`")
-    embeds = known_length(low) is not None or any(word in low for word in _EMBEDS)
-    kind: Kind = "rerank" if "rerank" in low else "embed" if embeds else "chat"
+    kind: Kind = "rerank" if "rerank" in low else "embed" if sounds_embedding(low) else "chat"
     return Draft(
         id=model.name,
         name=model.name,
@@ -218,7 +221,7 @@ def _of_openai(server: OpenAiSeen, model: OpenAiModel, *, own: bool) -> Draft | 
         litellm=f"hosted_vllm/{model.name}" if kind == "rerank" else f"openai/{model.name}",
         bases=(server.base,),
         own=own,
-        metered=not own,
+        metered=not own or (model.owner.lower() in BILLING and not said_free),
         key=f"os.environ/{server.key_env}" if server.key_env else NO_KEY,
         length=(model.width or known_length(low)) if kind == "embed" else None,
         context=model.context,

@@ -73,6 +73,7 @@ class OpenAiModel:
         name: its id. context: tokens, where told (vLLM, llama.cpp).
         width: length of its vectors, where told (llama.cpp).
         params: number of parameters; 0 where not known.
+        owner: `owned_by`; empty where not told.
 
     """
 
@@ -80,6 +81,7 @@ class OpenAiModel:
     context: int | None = None
     width: int | None = None
     params: float = 0.0
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

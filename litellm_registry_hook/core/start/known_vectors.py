@@ -1,6 +1,6 @@
-"""Lengths of the vectors of well-known embedding models, for servers that do not tell.
+"""What the names of embedding models tell, for servers that do not: that they are some, and how long their vectors are.
 
-From the models' cards on the Hugging Face hub; what is not here is asked for.
+The lengths are from the models' cards on the Hugging Face hub; what is not here is asked for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,20 @@ _KNOWN: Final = (
     (r"text-embedding-3-small|text-embedding-ada-002", 1536),
     (r"text-embedding-3-large", 3072),
 )
+
+
+_EMBEDS: Final = re.compile(
+    r"embed|minilm|mpnet|multilingual-e5|(?:^|[/:_.-])(?:bge|gte|e5|mxbai|nomic-bert|voyage)[-:_.0-9]"
+)
+
+
+def sounds_embedding(name: str) -> bool:
+    """Say whether a model makes vectors, by its name alone.
+
+    >>> sounds_embedding("BAAI/bge-m3"), sounds_embedding("qwen3:4b")
+    (True, False)
+    """
+    return _EMBEDS.search(name.lower()) is not None
 
 
 def known_length(name: str) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from litellm_registry_hook.core.gpu.names import full_name
 from litellm_registry_hook.core.gpu.place import ServerKey, server_key
 from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS
-from litellm_registry_hook.core.start.carry_model import SIZE_UNKNOWN
+from litellm_registry_hook.core.start.carry_model import AS_FREE, SIZE_UNKNOWN
 from litellm_registry_hook.core.start.name import unused
 from litellm_registry_hook.core.start.proposal import Proposal, ProposedModel
 
@@ -26,7 +26,7 @@ def merge(discovered: Proposal, imported: Proposal) -> Proposal:
 
     A deployment that both have (the same model of the same provider at the same server) stands there as the config has
     it, with the gpu_residency and dimensions that the config lacks, and with a measured size. Other ids, tiers and
-    aliases that were found make way for the config's.
+    aliases that were found make way for the config's, and for names that stay LiteLLM's.
     """
     seen = {key: model for model in discovered.models for key in _deployments(model.entry)}
     same: dict[str, str] = {}
@@ -36,7 +36,7 @@ def merge(discovered: Proposal, imported: Proposal) -> Proposal:
         models.append(model if twin is None else _sized(model, twin, sized=twin.id not in same))
         if twin is not None:
             same.setdefault(twin.id, model.id)
-    names = {one.id for one in imported.models} | {*imported.tiers, *imported.aliases}
+    names = {one.id for one in imported.models} | {*imported.tiers, *imported.aliases} | imported.reserved
     renamed = dict(same)
     for model in discovered.models:
         if model.id not in same:
@@ -80,9 +80,13 @@ def _sized(model: ProposedModel, twin: ProposedModel, *, sized: bool) -> Propose
     marks = dict(model.marks)
     if "dimensions" in twin.entry and "dimensions" not in entry and _embeds(entry):
         entry["dimensions"] = twin.entry["dimensions"]
+    if twin.entry.get("metered") and not entry["metered"] and marks.get("metered") != AS_FREE:
+        # The server says what no name does: it has the model run in somebody's cloud.
+        entry |= {"lifecycle": "cost-gated", "metered": True}
+        marks["metered"] = "its server calls it elsewhere, which costs money"
     found = twin.entry.get("gpu_residency")
     if not found or entry.get("metered"):
-        return replace(model, entry=entry)
+        return replace(model, entry=entry, marks=marks)
     mark = twin.marks.get("gpu_residency.vram_mb", "")
     own = dict(entry.get("gpu_residency") or {})
     if str(entry["litellm"].get("model", "")).partition("/")[0] in OLLAMA_PROVIDERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 LONGEST: Final = 128
@@ -24,17 +24,16 @@ def legal(name: str) -> str:
     return text or "model"
 
 
-def unused(name: str, taken: Iterable[str], hints: Iterable[str] = ()) -> str:
+def unused(name: str, taken: Container[str], hints: Iterable[str] = ()) -> str:
     """Return an id that is not taken: the name, the name with a hint behind it, else with a number."""
-    used = set(taken)
     plain = legal(name)
-    if plain not in used:
+    if plain not in taken:
         return plain
     for hint in hints:
-        if (tried := _ended(plain, f"-{legal(hint)}")) not in used:
+        if (tried := _ended(plain, f"-{legal(hint)}")) not in taken:
             return tried
     number = 2
-    while (tried := _ended(plain, f"-{number}")) in used:
+    while (tried := _ended(plain, f"-{number}")) in taken:
         number += 1
     return tried
 

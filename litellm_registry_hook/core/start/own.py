@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -25,9 +26,12 @@ _PRIVATE: Final = tuple(
         "fe80::/10",
     )
 )
-# RFC 6762, 8375, 6761 and ICANN's private-use name; `.lan` is what home routers give.
-_PRIVATE_NAMES: Final = (".local", ".lan", ".internal", ".home.arpa", ".localhost", ".home", ".ts.net")
-_NUMERIC: Final = re.compile(r"[0-9a-fA-F:.]+")
+# RFC 6762, 8375, 6761 and ICANN's private-use name; `.lan` is what home routers give, `.svc` what Kubernetes does.
+_PRIVATE_NAMES: Final = (
+    ".local", ".lan", ".internal", ".home.arpa", ".localhost", ".localdomain", ".home", ".svc", ".ts.net",
+)  # fmt: skip
+# A host whose last part is a number is an address (WHATWG URL, "ends in a number"): 134744072 is 8.8.8.8.
+_NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
 def host_of(base: str) -> str:
@@ -40,8 +44,13 @@ def host_of(base: str) -> str:
 
 def is_billing(base: str) -> bool:
     """Say whether the address is that of a provider that bills, or of a subscription."""
-    host = host_of(base)
-    return any(host == one or host.endswith("." + one) for one in (*BILLING_HOSTS, *SUBSCRIPTION_HOSTS))
+    return is_under(host_of(base), (*BILLING_HOSTS, *SUBSCRIPTION_HOSTS))
+
+
+def is_under(host: str, known: Iterable[str]) -> bool:
+    """Say whether a host is one of these, or belongs to one; a stop at its end makes no other host."""
+    name = host.rstrip(".")
+    return any(name == one or name.endswith("." + one) for one in known)
 
 
 def is_own(base: str) -> bool:

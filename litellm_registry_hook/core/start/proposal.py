@@ -56,6 +56,7 @@ class Proposal:
         left: what is not carried over.
         notes: comment lines at the top of the file.
         tier_notes: comment above a tier, by its name.
+        reserved: names that the config has elsewhere; `generate-litellm-config --adopt` would take entries called so.
 
     """
 
@@ -67,3 +68,4 @@ class Proposal:
     left: tuple[Left, ...] = ()
     notes: tuple[str, ...] = ()
     tier_notes: Mapping[str, str] = field(default_factory=dict)
+    reserved: frozenset[str] = frozenset()

@@ -176,6 +176,8 @@ def _notes(draft: Draft, tiers: Tiers) -> tuple[str, ...]:
     said = []
     if draft.cloud:
         said.append("a cloud model of Ollama: it runs elsewhere and costs money")
+    elif draft.metered and draft.own:
+        said.append("its server lists it as a paid provider's: a call may cost money (--free says otherwise)")
     elif draft.metered:
         said.append("not a server of this house: a call may cost money (--free says otherwise)")
     if draft.params:

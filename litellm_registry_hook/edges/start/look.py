@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Final, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -18,11 +20,13 @@ from litellm_registry_hook.edges.gpu.parallel import AtOnce
 from litellm_registry_hook.edges.start.ask import Asking, NotThatError, SilentError
 from litellm_registry_hook.edges.start.ollama import read_ollama
 from litellm_registry_hook.edges.start.openai import read_openai
+from litellm_registry_hook.edges.start.render import comment
 from litellm_registry_hook.edges.start.tei import read_tei
 
 Kind = Literal["ollama", "tei", "openai"]
 Seen = OllamaSeen | TeiSeen | OpenAiSeen
 OLLAMA_PORT: Final = 11434
+_HERE: Final = "127.0.0.1"
 USUAL: Final[tuple[tuple[Kind, str], ...]] = (
     ("tei", "http://127.0.0.1:8080"),
     ("openai", "http://127.0.0.1:8000"),
@@ -100,14 +104,27 @@ def usual(ollama_host: str | None) -> tuple[Target, ...]:
         ollama_host: $OLLAMA_HOST. It is where a server listens as well, so every-address is this machine.
 
     """
-    base = f"http://127.0.0.1:{OLLAMA_PORT}"
-    if ollama_host and ollama_host.strip():
-        try:
-            base = address(ollama_host, port=OLLAMA_PORT)
-        except ValueError:
-            base = f"http://127.0.0.1:{OLLAMA_PORT}"
-        base = base.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://127.0.0.1")
+    base = f"http://{_HERE}:{OLLAMA_PORT}"
+    with contextlib.suppress(ValueError):
+        base = address(_spelled(ollama_host or ""), port=OLLAMA_PORT)
     return (Target("ollama", base, named=False), *(Target(kind, one, named=False) for kind, one in USUAL))
+
+
+def _spelled(ollama_host: str) -> str:
+    """Return $OLLAMA_HOST as an address that can be called, read as Ollama reads it (envconfig/config.go, Host).
+
+    Quotes around it do not count; without a host, or with every-address, it is this machine.
+    """
+    scheme, sign, place = ollama_host.strip().strip("\"'").rpartition("://")
+    place, slash, path = place.partition("/")
+    with contextlib.suppress(ValueError):
+        place = f"[{IPv6Address(place.strip('[]'))}]"
+    bracket = place.rfind("]") + 1
+    host, colon, port = place[bracket:].partition(":")
+    host = place[:bracket] + host
+    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  told apart, not listened on
+        host = _HERE
+    return f"{scheme}{sign}{host}{colon if port else ''}{port}{slash}{path}"
 
 
 def look(targets: Sequence[Target], watcher: Watcher, *, answer_s: float, gpus: bool) -> Found:
@@ -164,7 +181,12 @@ class _Job:
 
     def __call__(self) -> Seen | Left | None:
         target = self.target
-        key = os.environ.get(target.key_env, "") if target.key_env else ""
+        key = os.environ.get(target.key_env, "").strip() if target.key_env else ""
+        if not (key.isascii() and key.isprintable()):
+            # What httpx says of such a header quotes it.
+            self.watcher.step()
+            why = f"the key in {target.key_env} has characters that no header can carry"
+            return Left(target.base, why, f"export {target.key_env} with the key alone")
         headers = {"Authorization": f"Bearer {key}"} if key else None
         asking = Asking(target.base, self.answer_s, self.answer_s * WHOLE, headers)
         self.watcher.say(target.base)
@@ -180,7 +202,7 @@ class _Job:
         for kind in self._kinds():
             try:
                 if kind == "ollama":
-                    return read_ollama(asking, self.watcher.say)
+                    return read_ollama(asking, lambda text: self.watcher.say(comment(text)))
                 if kind == "tei":
                     return read_tei(asking)
                 return read_openai(asking, target.key_env)

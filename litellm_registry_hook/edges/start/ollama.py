@@ -12,6 +12,7 @@ from typing import Any, Final
 from litellm_registry_hook.core.gpu.facts import ModelFile
 from litellm_registry_hook.core.gpu.names import full_name, short_name
 from litellm_registry_hook.core.start.found import OllamaModel, OllamaSeen
+from litellm_registry_hook.core.start.known_vectors import sounds_embedding
 from litellm_registry_hook.core.start.name import params_in
 from litellm_registry_hook.edges.gpu.ollama_parse import (
     NotOllamaError,
@@ -58,6 +59,7 @@ def read_ollama(asking: Asking, step: Callable[[str], None]) -> OllamaSeen:
 def _model(name: str, file: ModelFile, tag: Mapping[str, Any], shown: Any) -> OllamaModel:
     told = shown if isinstance(shown, Mapping) else {}
     shape = shape_of(told)
+    remote = file.remote or bool(told.get("remote_host") or told.get("remote_model"))
     listed = told.get("capabilities") or tag.get("capabilities")
     abilities = tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
     embedding = "embedding" in abilities if abilities else _embeds(told, name)
@@ -68,7 +70,7 @@ def _model(name: str, file: ModelFile, tag: Mapping[str, Any], shown: Any) -> Ol
     details = details if isinstance(details, Mapping) else {}
     return OllamaModel(
         name=name,
-        file=replace(file, shape=shape),
+        file=replace(file, shape=shape, remote=remote),
         abilities=abilities,
         embedding=embedding,
         width=whole(width) if embedding else None,
@@ -81,7 +83,7 @@ def _embeds(told: Mapping[str, Any], name: str) -> bool:
     """Say whether an old server's model makes vectors: it has no list of abilities, but pooling."""
     info = told.get("model_info")
     pooling = isinstance(info, Mapping) and f"{info.get('general.architecture')}.pooling_type" in info
-    return pooling or (not told and "embed" in name.lower())
+    return pooling or (not told and sounds_embedding(name))
 
 
 def _params(value: Any) -> float:

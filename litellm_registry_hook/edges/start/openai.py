@@ -43,4 +43,5 @@ def _model(entry: Mapping[str, Any]) -> OpenAiModel:
         context=whole(entry.get("max_model_len")) or whole(meta.get("n_ctx")),
         width=whole(meta.get("n_embd")),
         params=float(params) if known and params is not None else 0.0,
+        owner=str(entry.get("owned_by") or ""),
     )
