@@ -19,18 +19,25 @@ def running_lines(running: Running, compared: Comparison, *, file_differs: bool)
         file_differs: whether the config file itself has still to be written.
 
     """
+    from litellm_registry_hook.cli.audit_cmd import plain  # noqa: PLC0415
+
+    # Names and addresses are what a proxy says, and may be anything.
+    yield from map(plain, _lines(running, compared, file_differs=file_differs))
+
+
+def _lines(running: Running, compared: Comparison, *, file_differs: bool) -> Iterator[str]:
     from litellm_registry_hook.cli.generate import difference_line  # noqa: PLC0415  it imports this module
 
-    url = shown_text(running.url)
+    url = running.url
     for gap in compared.gaps:
         if gap.difference is not None:
             yield f"{url}: {gap.code}: {difference_line(gap.difference)}"
         else:
             fix = f" ({gap.fix})" if gap.fix != RESTART else ""
-            yield f"{url}: {gap.code}: {shown_text(gap.message)}{fix}"
+            yield f"{url}: {gap.code}: {gap.message}{fix}"
     yield f"{url}: {_verdict(running, compared, file_differs=file_differs)}"
     if compared.unseen:
-        yield f"{url}: not compared: {', '.join(map(shown_text, compared.unseen))} ({SEEN_OTHERWISE})"
+        yield f"{url}: not compared: {', '.join(compared.unseen)} ({SEEN_OTHERWISE})"
 
 
 def _verdict(running: Running, compared: Comparison, *, file_differs: bool) -> str:
@@ -53,7 +60,12 @@ def running_data(running: Running, compared: Comparison) -> dict[str, Any]:
         "litellm": running.litellm or None,
         "plugin": running.has_plugin,
         "registries": [
-            {"worker": one.worker or None, "path": one.path, "digest": one.digest, "loaded_at": one.loaded_at or None}
+            {
+                "worker": one.worker or None,
+                "path": shown_text(one.path),
+                "digest": one.digest,
+                "loaded_at": one.loaded_at or None,
+            }
             for one in running.registries
         ],
         "deployments": len(running.rows),

@@ -143,7 +143,13 @@ def _bounded(work: Callable[[], T], url: str, limit_s: float) -> T:
     thread.join(limit_s)
     if done:
         return done[0]
-    if failed and not isinstance(failed[0], HTTPException):
+    if not failed:
+        why = f"does not answer within {limit_s:.0f} s"
+    elif isinstance(failed[0], HTTPException):
+        # Its text would be whatever the server wrote.
+        why = f"answers with what is no HTTP ({type(failed[0]).__name__})"
+    elif isinstance(failed[0], RecursionError):
+        why = "answers with JSON that is nested too deeply"
+    else:
         raise failed[0]
-    why = f"answers with what is no HTTP ({failed[0]})" if failed else f"does not answer within {limit_s:.0f} s"
     raise OptInError("proxy_failed", f"the proxy at {url} {why}: is the URL right, and the proxy up?")

@@ -35,7 +35,7 @@ class FakeProxy:
     """Answers GET by path.
 
     Attributes:
-        answers: path -> (status, JSON). hang: path that is never answered. drip: path that gets a byte now and then.
+        answers: path -> (status, JSON, or bytes as they are). hang: path that is never answered. drip: path that gets a byte now and then.
         calls: every path asked for, with the key.
 
     """
@@ -53,7 +53,7 @@ class FakeProxy:
                     fake.over.wait(60)
                     return
                 status, answer = fake.answers.get(self.path, (404, {"detail": "Not Found"}))
-                raw = json.dumps(answer).encode()
+                raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(raw) + (1000 if self.path == fake.drip else 0)))
                 self.end_headers()

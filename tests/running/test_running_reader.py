@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from running_kit import MASTER, FakeProxy, run, write
 
+from litellm_registry_hook.cli.running_text import running_lines
 from litellm_registry_hook.core.opt_in import OptInError
+from litellm_registry_hook.core.running import Comparison, Gap, Running
 from litellm_registry_hook.edges.registry_file import digest_of
 from litellm_registry_hook.edges.running import read_running
 from tests.host.proxy import free_port
@@ -217,6 +219,27 @@ def test_what_is_no_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         thread = threading.Thread(target=talk)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(OptInError, match="answers with what is no HTTP"):
+        with pytest.raises(OptInError, match=r"answers with what is no HTTP \(BadStatusLine\)"):
             read_running(url, "LITELLM_MASTER_KEY")
         thread.join()
+
+
+def test_json_without_a_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is nested too deeply to be read is said, and is no bug of ours."""
+    monkeypatch.setenv("LITELLM_MASTER_KEY", MASTER)
+    with FakeProxy({"/v1/model/info": (200, b"[" * 200_000)}) as fake, pytest.raises(OptInError) as caught:
+        read_running(fake.url, "LITELLM_MASTER_KEY")
+    assert str(caught.value) == (
+        f"the proxy at {fake.url} answers with JSON that is nested too deeply: is the URL right, and the proxy up?"
+    )
+
+
+def test_names_do_not_steer_the_terminal() -> None:
+    """What the proxy says is shown without control characters and without keys."""
+    gap = Gap("added_in_ui", f"model 'x\x1b[2J' at http://me:{MASTER}@h\r", "delete it")
+    lines = running_lines(Running("http://p", (), ()), Comparison((gap,), ("model_list[\x9b].a",)), file_differs=False)
+    assert list(lines) == [
+        "http://p: added_in_ui: model 'x?[2J' at http://***@h? (delete it)",
+        "http://p: 1 thing not as the registry says",
+        "http://p: not compared: model_list[?].a (LiteLLM shows no keys, so a changed one is not seen there)",
+    ]
