@@ -21,8 +21,6 @@ CONTRACT = ("tests/contract", HOST)
 WITH = ("prisma>=0.15,<0.16", "prometheus_client>=0.20", "opentelemetry-sdk>=1.30")
 TOOLS = ("pytest>=8.4", "pytest-asyncio>=1.0", "hypothesis>=6.100", "httpx>=0.28")
 TEST_FAILURES = (0, 1)
-# Python 3.12.0 to 3.12.3 take SQLite's numbered placeholders (?1) for named ones and warn; later ones do not.
-FALSE_ALARM = "ignore:Binding:DeprecationWarning"
 
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
@@ -41,7 +39,7 @@ def matrix(session: nox.Session, litellm: str) -> None:
         session.run(*record, "--not-installable")
         session.error(f"litellm[proxy]=={litellm} does not install on Python {session.python}")
     session.run(
-        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", FALSE_ALARM, f"--junitxml={junit}"),
+        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={junit}"),
         *(session.posargs or (CONTRACT if litellm in SUPPORTED else (HOST,))),
         env={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         success_codes=TEST_FAILURES,

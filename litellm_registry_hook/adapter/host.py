@@ -1,4 +1,6 @@
-"""The one place that touches LiteLLM: each internal we rely on has a name here and a contract test.
+"""The place that touches LiteLLM: each internal we rely on has a name here and a contract test.
+
+Beside it: host_keys.py its keys, host_spend.py its records of spend, host_parts.py whether it is as we know it.
 
 Line numbers are LiteLLM 1.108.7's.
 """
@@ -30,7 +32,7 @@ with imported():
     from litellm.exceptions import ContextWindowExceededError
     from litellm.integrations.custom_logger import CustomLogger
     from litellm.litellm_core_utils.get_llm_provider_logic import get_llm_provider
-    from litellm.llms.azure.common_utils import get_azure_credentials
+    from litellm.llms.azure.common_utils import BaseAzureLLM, get_azure_credentials
     from litellm.llms.openai.common_utils import get_openai_credentials
     from litellm.llms.openai.openai import OpenAIChatCompletion
     from litellm.proxy import proxy_server
@@ -287,21 +289,25 @@ def is_pass_through(path: str) -> bool:
 def try_once(in_attempt: Callable[[], bool]) -> None:
     """Keep the OpenAI SDK from repeating a call inside an attempt of ours.
 
-    `max_retries=0` does not reach it on embeddings, images and moderations (llms/openai/openai.py:1420, :1576, :509).
+    `max_retries=0` does not reach it on embeddings, images and moderations (llms/openai/openai.py:1420, :1576, :509),
+    nor on Azure's transcriptions (llms/azure/audio_transcriptions.py:131).
     """
-    original = OpenAIChatCompletion._get_openai_client  # noqa: SLF001  the seam there is
-    if getattr(original, "registry_once", False):
-        return
+    for owner, name in ((OpenAIChatCompletion, "_get_openai_client"), (BaseAzureLLM, "get_azure_openai_client")):
+        original = getattr(owner, name)
+        if not getattr(original, "registry_once", False):
+            setattr(owner, name, _once(original, in_attempt))
 
-    @functools.wraps(original)
+
+def _once(make: Callable[..., Any], in_attempt: Callable[[], bool]) -> Callable[..., Any]:
+    @functools.wraps(make)
     def once(self: Any, *args: Any, **kwargs: Any) -> Any:
-        client = original(self, *args, **kwargs)
+        client = make(self, *args, **kwargs)
         if client is not None and in_attempt():
             client.max_retries = 0
         return client
 
     once.registry_once = True  # type: ignore[attr-defined]
-    OpenAIChatCompletion._get_openai_client = once  # type: ignore[method-assign]  # noqa: SLF001
+    return once
 
 
 def environment() -> Mapping[str, str]:

@@ -8,14 +8,17 @@ on one provider's model share rows: rows of either name count, and a budget errs
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from litellm_registry_hook.adapter.host_parts import imported
 from litellm_registry_hook.core.availability.period import bounds
 from litellm_registry_hook.core.availability.probes import Answer, Probe
 from litellm_registry_hook.core.registry import Registry
+
+with imported():
+    from litellm.proxy import proxy_server
 
 TIMEOUT_S: Final = 10.0
 QUERY: Final = """
@@ -72,7 +75,7 @@ def ask_spend(
 
 async def _spent(*values: str) -> float | None:
     # Looked up at each call: the proxy connects to its database after the callbacks are loaded.
-    prisma: Any = importlib.import_module("litellm.proxy.proxy_server").prisma_client
+    prisma: Any = proxy_server.prisma_client
     if prisma is None:
         return None
     rows = await prisma.db.query_raw(QUERY, *values)

@@ -92,6 +92,19 @@ def judge(version: str, lacks: Sequence[Lack] = ()) -> Verdict:
     return Verdict("supported" if is_known(version) else "untested", starts=True, text="; ".join(said))
 
 
+def before_start(version: str) -> str:
+    """Say why a release cannot do, before LiteLLM is imported; empty where it may."""
+    if version in COMPROMISED:
+        return judge(version).text
+    minor = _minor(version)
+    if minor and minor < KNOWN[0]:
+        return (
+            f"LiteLLM {version} lacks what the registry's gates stand on, and its proxy would not start; install one "
+            f"that is known to work ({known_releases()}); see {PAGE}"
+        )
+    return ""
+
+
 def _minor(version: str) -> tuple[int, ...]:
     """Return (1, 108) of `1.108.7`; nothing of a version that is none."""
     parts = version.split(".")[:2]

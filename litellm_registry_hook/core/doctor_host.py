@@ -92,7 +92,7 @@ def untested_release(case: Case) -> Iterator[Sign]:
         yield Sign(
             ENVIRONMENT,
             "litellm",
-            f"the plugin was not checked with LiteLLM {version}: the proxy starts only if what its gates stand on is there",
+            f"the plugin was not checked with LiteLLM {version}: it starts only where its gates find what they need",
             f"install a release that is known to work ({known_releases()}), or check this one: docs/compatibility.md",
         )
 

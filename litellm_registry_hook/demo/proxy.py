@@ -12,8 +12,10 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+from litellm_registry_hook.core.compatibility import before_start
 from litellm_registry_hook.demo.tether import tethered
 
 # Everything else of the caller's environment stays out of the demo, above all the keys of real providers.
@@ -24,14 +26,17 @@ LAST_LINES = 20
 
 
 def missing_host() -> str:
-    """Return what to install where LiteLLM's proxy is not; empty where it is. Imports nothing."""
+    """Return what to install where LiteLLM's proxy is not, or is too old; empty where it is. Imports nothing of it."""
     if importlib.util.find_spec("litellm") is None:
         return "LiteLLM is not installed; install it with: pip install 'litellm-registry-hook[proxy]'"
     lacking = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if lacking:
         names = " and ".join(lacking)
         return f"LiteLLM is here without its proxy ({names} missing); pip install 'litellm-registry-hook[proxy]'"
-    return ""
+    try:
+        return before_start(metadata.version("litellm"))
+    except metadata.PackageNotFoundError:
+        return ""  # on the path without its metadata: the adapter looks at it
 
 
 def command_line(config: Path, host: str, port: int, workers: int | None, extra: Sequence[str] = ()) -> list[str]:

@@ -11,7 +11,8 @@ import litellm
 import pytest
 import pytest_asyncio
 from fastapi import HTTPException
-from kit import FAMILIES, GROUP, Funnel, Hooked, Picks, call, callback, deployment, router_on, whole_router
+from kit import FAMILIES, GROUP, Funnel, Hooked, Picks, call, callback, deployment, router_on, wav, whole_router
+from litellm.llms.azure.common_utils import BaseAzureLLM
 from litellm.llms.openai.openai import OpenAIChatCompletion
 from litellm.router_utils.fallback_event_handlers import (
     MID_STREAM_FALLBACK_CONTROLS_KEY,
@@ -122,6 +123,24 @@ async def test_the_openai_client_repeats_moderations(up):
         await router.amoderation(model="m", input="hi", max_retries=0, **OFF)
 
     assert len(up.generating_calls) == 3
+
+
+@pytest.mark.parametrize(("patched", "calls"), [(False, 3), (True, 1)])
+async def test_azures_client_repeats_transcriptions(up, patched, calls, monkeypatch):
+    """It is given no number of retries (llms/azure/audio_transcriptions.py:131); try_once reaches that client too."""
+    if patched:
+        for owner, name in ((OpenAIChatCompletion, "_get_openai_client"), (BaseAzureLLM, "get_azure_openai_client")):
+            # Kept by monkeypatch, and so given back.
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+        host.try_once(lambda: True)
+    azure = deployment("w@0", up.url, group="w", model="azure/whisper-1", api_version="2024-10-21")
+    router = router_on(azure)
+    up.fail(500)
+
+    with pytest.raises(Exception):  # noqa: B017  the count is the point
+        await router.atranscription(model="w", file=wav(), max_retries=0, **OFF)
+
+    assert len(up.generating_calls) == calls
 
 
 async def fails_alone(up, other, family):

@@ -133,3 +133,19 @@ def test_without_litellm_one_line_says_what_to_install(folder, capsys, monkeypat
         2,
         "error: LiteLLM is not installed; install it with: pip install 'litellm-registry-hook[proxy]'\n",
     )
+
+
+def test_a_litellm_that_is_too_old_is_named_before_it_is_imported(folder, capsys, monkeypatch):
+    """A release without what the gates stand on: exit 2 at once, with those that are known to work."""
+    old = folder / "old"
+    (old / "litellm").mkdir(parents=True)
+    (old / "litellm/__init__.py").write_text("raise RuntimeError('imported')\n")
+    (old / "litellm-1.104.8.dist-info").mkdir()
+    (old / "litellm-1.104.8.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: litellm\nVersion: 1.104.8\n")
+    monkeypatch.syspath_prepend(old)
+
+    assert refusal(capsys) == (
+        2,
+        "error: LiteLLM 1.104.8 lacks what the registry's gates stand on, and its proxy would not start; install one that "
+        "is known to work (1.106.x and 1.108.x); see docs/compatibility.md\n",
+    )

@@ -28,8 +28,8 @@ def read(database: Database, request_id: str | None, since: datetime | None, lim
     """Return decisions, the newest first; of one request, from a moment on, so many at most."""
     with database.reading() as connection:
         rows = connection.execute(
-            "SELECT record FROM decisions WHERE (?1 IS NULL OR request_id = ?1) AND at >= ?2 ORDER BY id DESC LIMIT ?3",
-            (request_id, moment(since) if since is not None else "", -1 if limit is None else limit),
+            "SELECT record FROM decisions WHERE (? IS NULL OR request_id = ?) AND at >= ? ORDER BY id DESC LIMIT ?",
+            (request_id, request_id, moment(since) if since is not None else "", -1 if limit is None else limit),
         ).fetchall()
     return [decision_of(line) for (line,) in rows]
 
