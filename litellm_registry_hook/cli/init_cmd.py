@@ -76,7 +76,7 @@ def init(**given: Any) -> int:
     if imported is not None:
         proposal = merge(proposal, imported)
     if not proposal.models:
-        nothing(found, json=wants_json())
+        nothing(found, proposal.left, json=wants_json())
         _hint(given)
         return EXIT_NO
     warnings = _write(path, proposal, fresh=fresh and not given["force"])

@@ -66,19 +66,23 @@ def _left(left: Left) -> dict[str, str]:
     return {"what": left.what, "why": left.why, "fix": left.fix}
 
 
-def nothing(found: Found, *, json: bool) -> None:
-    """Say that there is nothing to propose: what was tried, why it gave nothing, and the options."""
-    if json:
-        print_json({"file": None, "models": [], "tried": list(found.tried), "left": [_left(one) for one in found.left]})
-    from litellm_registry_hook.edges.start.render import comment  # noqa: PLC0415
+def nothing(found: Found, left: Sequence[Left], *, json: bool) -> None:
+    """Say that there is nothing to propose: what was tried, what was left out and why, and the options."""
+    from litellm_registry_hook.core.start.own import same_server  # noqa: PLC0415
+    from litellm_registry_hook.core.start.proposal import Left  # noqa: PLC0415
+    from litellm_registry_hook.edges.start.render import texts_of  # noqa: PLC0415
 
-    notice("nothing to propose was found, and nothing was written. Tried:")
-    reasons = {one.what: f"{one.why}{f' ({one.fix})' if one.fix else ''}" for one in found.left}
+    if json:
+        print_json({"file": None, "models": [], "tried": list(found.tried), "left": [_left(one) for one in left]})
+    told = {one.what: one for one in left}
+    tried = []
     for base in found.tried:
-        why = reasons.pop(base, "connection refused")
-        notice(f"  {comment(f'{base}: {why}')}")
-    for what, why in reasons.items():
-        notice(f"  {comment(f'{what}: {why}')}")
+        answers = any(same_server(base, one) for one in found.bases)
+        why = "it answers, and has no model to propose" if answers else "connection refused"
+        tried.append(told.get(base, Left(base, why)))
+    notice("nothing to propose was found, and nothing was written. Tried:")
+    for line in texts_of([*tried, *(one for one in left if one not in tried)]):
+        notice(f"  {line}")
     notice(
         "name your servers with --ollama URL, --tei URL and --openai URL, or import a LiteLLM config with --from-config"
     )

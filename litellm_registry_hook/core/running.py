@@ -159,7 +159,7 @@ def compare(
     others = [row for row_id, row in rows.items() if row_id not in wanted]
     _others(found, others, configs)
     if configs is not None:
-        _foreign_missing(found, running.rows, configs)
+        _foreign(found, running.rows, configs)
     return Comparison(tuple(found.gaps), tuple(found.unseen))
 
 
@@ -204,14 +204,31 @@ def _others(found: _Looking, rows: Sequence[Mapping[str, Any]], configs: Sequenc
             found.gap("not_in_config", f"the proxy still has model {name!r}, which no config file here lists", RESTART)
 
 
-def _foreign_missing(found: _Looking, rows: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]) -> None:
-    names = {str(row.get("model_name")) for row in rows}
+def _foreign(found: _Looking, rows: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]) -> None:
+    """Hold entries of others against what is loaded, as far as their name, model and address tell."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        named.setdefault(str(row.get("model_name")), []).append(row)
     for config in configs:
         for entry in _entries(config):
             name = str(entry.get("model_name"))
             # A wildcard is listed as the models that it stands for, or as none.
-            if not is_owned(entry) and "*" not in name and name not in names:
+            if is_owned(entry) or "*" in name:
+                continue
+            if name not in named:
                 found.gap("not_loaded", f"the proxy has no model {name!r}", RESTART)
+            elif not any(_calls_alike(row, entry) for row in named[name]):
+                found.gap("changed", f"the proxy has model {name!r} otherwise than the config", RESTART)
+
+
+def _calls_alike(row: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Say whether a deployment may be that of an entry: nothing that can be seen speaks against it."""
+    for key, other in (("model", "model"), ("api_base", "base_url")):
+        was, wanted = (_params(one).get(key) or _params(one).get(other) for one in (row, entry))
+        # Where an entry names no address, LiteLLM may fill one in.
+        if wanted is not None and not (_alike(was, wanted) or _masked(key, was) or _unresolved(wanted)):
+            return False
+    return True
 
 
 def _entries(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -230,19 +247,17 @@ def _info(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return info if isinstance(info, Mapping) else {}
 
 
+def _params(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = entry.get("litellm_params")
+    return params if isinstance(params, Mapping) else {}
+
+
 def _entry(found: _Looking, entry_id: str, row: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     base = f"model_list[{entry_id}]"
     info = {key: value for key, value in _info(row).items() if key in _OWN_INFO}
     wanted_info = {key: value for key, value in wanted["model_info"].items() if key in _OWN_INFO}
     _value(found, f"{base}.model_name", ("model_name",), row.get("model_name"), wanted["model_name"])
-    params = row.get("litellm_params")
-    _mapping(
-        found,
-        f"{base}.litellm_params",
-        ("litellm_params",),
-        params if isinstance(params, Mapping) else {},
-        wanted["litellm_params"],
-    )
+    _mapping(found, f"{base}.litellm_params", ("litellm_params",), _params(row), wanted["litellm_params"])
     _mapping(found, f"{base}.model_info", ("model_info",), info, wanted_info)
 
 

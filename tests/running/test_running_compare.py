@@ -128,7 +128,7 @@ def test_missing_and_too_many() -> None:
     rows += [
         {"model_name": "ui", "litellm_params": {}, "model_info": {"id": "0123456789abcdef0123", "db_model": True}},
         {"model_name": "hand", "litellm_params": {}, "model_info": {"id": "ff", "db_model": False}},
-        {"model_name": "kept", "litellm_params": {}, "model_info": {"id": "fe", "db_model": False}},
+        {"model_name": "kept", "litellm_params": {"model": "openai/x"}, "model_info": {"id": "fe", "db_model": False}},
         {"model_name": "x/one", "litellm_params": {}, "model_info": {"id": "fd", "db_model": False}},
     ]
     foreign = [{"model_name": name, "litellm_params": {"model": "openai/x"}} for name in ("kept", "x/*", "new")]
@@ -143,6 +143,26 @@ def test_missing_and_too_many() -> None:
         ("not_in_config", "the proxy still has model 'hand', which no config file here lists", RESTART),
         ("not_loaded", "the proxy has no model 'new'", RESTART),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("entry", "row", "gaps"),
+    [
+        ({"model": "openai/x"}, {"model": "openai/x"}, 0),
+        ({"model": "openai/x"}, {"model": "openai/x", "api_base": "http://filled.in"}, 0),
+        ({"model": "os.environ/M", "api_base": "os.environ/B"}, {"model": "openai/x", "api_base": "http://a"}, 0),
+        ({"model": "openai/x", "base_url": "http://a"}, {"model": "openai/x", "api_base": "http://a"}, 0),
+        ({"model": "openai/new"}, {"model": "openai/x"}, 1),
+        ({"model": "openai/x", "api_base": "http://new"}, {"model": "openai/x", "api_base": "http://old"}, 1),
+        ({"model": "openai/x", "api_base": "http://new"}, {"model": "openai/x"}, 1),
+    ],
+)
+def test_an_edited_entry_of_others_is_told(entry: dict[str, Any], row: dict[str, Any], gaps: int) -> None:
+    """A forgotten restart shows in the model and the address of an entry that the registry does not own."""
+    rows = [*loaded(), {"model_name": "hand", "litellm_params": row, "model_info": {"id": "ff", "db_model": False}}]
+    found = compared(rows, configs=[config({"model_name": "hand", "litellm_params": entry})])
+    told = Gap("changed", "the proxy has model 'hand' otherwise than the config", RESTART)
+    assert found.gaps == (told,) * gaps
 
 
 def test_without_a_config_entries_of_others_are_not_judged() -> None:

@@ -35,6 +35,40 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert not (tmp_path / REGISTRY).exists()
 
 
+def test_a_server_without_a_model_that_fits_is_not_called_refused(tmp_path: Path) -> None:
+    """Of a server that answers, what it lists and why that is not proposed is told; one that lists nothing answers too."""
+    with Stand(ollama_routes({"gemma3:4b": GEMMA})) as ollama, Stand(ollama_routes({})) as empty:
+        options = ("--gpu-total", "1000", "--yes")
+        done = init(tmp_path, "--ollama", ollama.url, "--ollama", empty.url, *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[:-1] == [
+        "nothing to propose was found, and nothing was written. Tried:",
+        f"  {ollama.url}: it answers, and has no model to propose",
+        f"  {empty.url}: it answers, and has no model to propose",
+        f"  gemma3:4b at {ollama.url}: it needs 3864 MB (estimated) and a reserve of 300, the GPU has 1000 MB"
+        " (--size gemma3:4b=MB if it takes less)",
+    ]
+
+
+def test_a_config_of_foreign_entries_alone_says_why(tmp_path: Path) -> None:
+    """Where nothing of a config can be carried over, every entry is told with its reason."""
+    entry = "{model_name: m, litellm_params: {model: 'openai/*'}}"
+    (tmp_path / "c.yaml").write_text(f"model_list:\n  - {entry}\n")
+    done = init(tmp_path, "--from-config", "c.yaml", "--ollama", "http://127.0.0.1:9", "--no-gpu", "--yes")
+    assert done.returncode == 1
+    assert "  line 2: model_list[0] (m): a wildcard names no model; it stays as it is" in done.stderr
+
+
+def test_an_address_that_cannot_be_looked_at_does_not_stop_an_import(tmp_path: Path) -> None:
+    """An Ollama behind a query, and one whose address nobody can read, are carried over without a look."""
+    entries = [f"{{model_name: {name}, litellm_params: {{model: ollama_chat/x, api_base: '{base}'}}}}" for name, base in {
+        "query": "http://127.0.0.1:9/?tenant=1", "broken": "http://[::1",
+    }.items()]  # fmt: skip
+    (tmp_path / "c.yaml").write_text("model_list:\n" + "".join(f"  - {one}\n" for one in entries))
+    done = init(tmp_path, "--from-config", "c.yaml", "--ollama", "http://127.0.0.1:9", "--no-gpu", "--yes", "--json")
+    assert (done.returncode, [one["id"] for one in json.loads(done.stdout)["models"]]) == (0, ["query", "broken"])
+
+
 def test_it_loads_nothing_and_says_what_it_found(tmp_path: Path) -> None:
     """One JSON object; the servers saw only calls that load nothing; /api/ps is as before."""
     with Stand(ollama_routes(TWO, {"bge-m3:latest": {"size": 1200, "vram": 1200}})) as ollama:
