@@ -38,9 +38,13 @@ def read_running(url: str, admin_key_env: str, limit_s: float = LIMIT_S) -> Runn
         OptInError: no key, no proxy there, the key is refused or no admin's, or no answer in time; each with the fix.
 
     """
-    key = os.environ.get(admin_key_env)
+    key = os.environ.get(admin_key_env, "").strip()
     if not key:
         message = f"the proxy {url} needs an admin key: set {admin_key_env}, or name another with --admin-key-env"
+        raise OptInError("bad_request", message)
+    if not (key.isascii() and key.isprintable()):
+        # What http.client says of such a header quotes it.
+        message = f"the key in {admin_key_env} has characters that no header can carry: set it to the key alone"
         raise OptInError("bad_request", message)
     send = http(url, key, limit_s / 2)
     return _bounded(lambda: _read(url, admin_key_env, send), url, limit_s)

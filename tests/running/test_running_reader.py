@@ -243,3 +243,19 @@ def test_names_do_not_steer_the_terminal() -> None:
         "http://p: 1 thing not as the registry says",
         "http://p: not compared: model_list[?].a (LiteLLM shows no keys, so a changed one is not seen there)",
     ]
+
+
+@pytest.mark.parametrize("key", ["plain\nsecret", "plain\r\nX-Evil: secret", "sécret"])
+def test_a_key_that_no_header_can_carry_is_not_repeated(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """The message names the variable, never what is in it."""
+    monkeypatch.setenv("SOME_KEY", key)
+    with pytest.raises(OptInError) as caught:
+        read_running("http://127.0.0.1:9", "SOME_KEY")
+    assert str(caught.value) == "the key in SOME_KEY has characters that no header can carry: set it to the key alone"
+
+
+def test_the_line_end_of_a_key_does_not_count(folder: Path) -> None:
+    """A key that was read from a file ends with one."""
+    with FakeProxy(healthy(folder)) as fake:
+        done = run(folder, "--check", "--running", fake.url, env={"LITELLM_MASTER_KEY": f"{MASTER}\n"})
+        assert (done.returncode, {key for _, key in fake.calls}) == (0, {f"Bearer {MASTER}"})
