@@ -15,6 +15,7 @@ from typing import Any, Final
 from litellm_registry_hook.core.registry import Registry
 from litellm_registry_hook.core.sync import Difference, is_owned, wanted_entries
 from litellm_registry_hook.core.sync_masking import shown_text
+from litellm_registry_hook.core.wildcards import covers
 
 RESTART: Final = "restart the proxy"
 # LiteLLM masks values whose key has one of these words (litellm_core_utils/sensitive_data_masker.py), and drops six.
@@ -200,7 +201,7 @@ def _others(found: _Looking, rows: Sequence[Mapping[str, Any]], configs: Sequenc
             )
         elif is_owned(row):
             found.gap("not_in_registry", f"the proxy still has deployment {row_id}", RESTART)
-        elif listed is not None and not any(_is_of(entry, name) for entry in listed):
+        elif listed is not None and not any(covers(str(entry.get("model_name")), name) for entry in listed):
             found.gap("not_in_config", f"the proxy still has model {name!r}, which no config file here lists", RESTART)
 
 
@@ -233,13 +234,6 @@ def _calls_alike(row: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
 
 def _entries(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (entry for entry in config.get("model_list") or [] if isinstance(entry, Mapping))
-
-
-def _is_of(entry: Mapping[str, Any], name: str) -> bool:
-    listed = str(entry.get("model_name"))
-    if listed == name:
-        return True
-    return "*" in listed and re.fullmatch(".*".join(map(re.escape, listed.split("*"))), name) is not None
 
 
 def _info(row: Mapping[str, Any]) -> Mapping[str, Any]:

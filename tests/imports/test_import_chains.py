@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from litellm_registry_hook.core.start.carry import carry
 from litellm_registry_hook.core.start.carry_chains import hops, read_chains
+from litellm_registry_hook.core.start.proposal import Left
 from tests.host.proxy import clean_env
 from tests.upstreams import Upstream
 
@@ -74,3 +76,33 @@ def test_router_settings_win_over_litellm_settings() -> None:
     chains, left = read_chains(both)
 
     assert (hops(chains, "a"), hops(chains, "z"), left) == (("b",), ("d",), ())
+
+
+def test_what_only_a_wildcard_serves_is_not_called_missing() -> None:
+    """LiteLLM calls it today: nobody is told to take the fallback or the alias out."""
+    config = {
+        "model_list": [
+            {"model_name": "openai/*", "litellm_params": {"model": "openai/*"}},
+            {"model_name": "a", "litellm_params": {"model": "openai/a", "api_base": "http://127.0.0.1:9/v1"}},
+        ],
+        "router_settings": {
+            "fallbacks": [{"a": ["openai/gpt-4o", "nobody"]}],
+            "model_group_alias": {"gpt-4": "openai/gpt-4", "gone": "nobody"},
+        },
+    }
+    assert carry(config).left[1:] == (
+        Left(
+            "fallbacks: a -> openai/gpt-4o",
+            "only the wildcard openai/* serves openai/gpt-4o, and a tier lists models of the registry",
+            "write an entry openai/gpt-4o into the config and import again",
+        ),
+        Left(
+            "fallbacks: a -> nobody", "the config has no entry 'nobody'", "take it out, or add the model to the registry"
+        ),
+        Left(
+            "model_group_alias: gpt-4 -> openai/gpt-4",
+            "only the wildcard openai/* serves openai/gpt-4, so LiteLLM resolves the alias,"
+            " under the same routing.unlisted_models",
+        ),
+        Left("model_group_alias: gone -> nobody", "the config has no entry 'nobody'", "remove it"),
+    )

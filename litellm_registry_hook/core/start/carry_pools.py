@@ -12,6 +12,7 @@ from litellm_registry_hook.core.start.carry_entries import Entry
 from litellm_registry_hook.core.start.carry_mode import context_of
 from litellm_registry_hook.core.start.carry_model import Draft
 from litellm_registry_hook.core.start.proposal import Left
+from litellm_registry_hook.core.wildcards import covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,9 @@ def _reached(found: Found, what: str, hop: str, own: tuple[Draft, ...], left: li
     if not drafts:
         if hop in found.groups or any(entry.model == hop for entries in found.groups.values() for entry in entries):
             left.append(Left(what, f"{hop} stays foreign, and a tier lists models of the registry only"))
+        elif (wildcard := _wildcard(found, hop)) is not None:
+            why = f"only the wildcard {wildcard} serves {hop}, and a tier lists models of the registry"
+            left.append(Left(what, why, f"write an entry {hop} into the config and import again"))
         else:
             left.append(Left(what, f"the config has no entry {hop!r}", "take it out, or add the model to the registry"))
         return ()
@@ -146,6 +150,10 @@ def _reached(found: Found, what: str, hop: str, own: tuple[Draft, ...], left: li
         other = next(one.mode for one in drafts if one not in fitting)
         left.append(Left(what, f"{name_of(own)} is served as {mode} and {hop} as {other}"))
     return fitting
+
+
+def _wildcard(found: Found, name: str) -> str | None:
+    return next((listed for listed in found.groups if "*" in listed and covers(listed, name)), None)
 
 
 def name_of(drafts: tuple[Draft, ...]) -> str:
@@ -168,14 +176,15 @@ def models_behind(found: Found, name: str) -> tuple[Draft, ...]:
 
 def _alias_left(found: Found, alias: str, target: str) -> Left:
     what = f"model_group_alias: {alias} -> {target}"
+    resolved = "so LiteLLM resolves the alias, under the same routing.unlisted_models"
     if target in found.groups:
-        return Left(
-            what, f"{target} stays foreign, so LiteLLM resolves the alias, under the same routing.unlisted_models"
-        )
+        return Left(what, f"{target} stays foreign, {resolved}")
     if target in found.aliases:
         return Left(
             what, "an alias of an alias leads nowhere in LiteLLM either", f"point it at {found.aliases[target][0]}"
         )
+    if (wildcard := _wildcard(found, target)) is not None:
+        return Left(what, f"only the wildcard {wildcard} serves {target}, {resolved}")
     return Left(what, f"the config has no entry {target!r}", "remove it")
 
 
