@@ -106,3 +106,19 @@ def test_what_only_a_wildcard_serves_is_not_called_missing() -> None:
         ),
         Left("model_group_alias: gone -> nobody", "the config has no entry 'nobody'", "remove it"),
     )
+
+
+def test_an_id_goes_before_an_alias_of_the_same_name() -> None:
+    """LiteLLM looks a name up among the ids of deployments first: the name goes on calling that deployment."""
+    base = {"api_base": "http://127.0.0.1:9/v1", "api_key": "none"}
+    config = {
+        "model_list": [
+            {"model_name": "a", "litellm_params": {"model": "openai/a", **base}, "model_info": {"id": "a-one"}},
+            {"model_name": "b", "litellm_params": {"model": "openai/b", **base}},
+        ],
+        "router_settings": {"model_group_alias": {"a-one": "b"}},
+    }
+    proposal = carry(config)
+    assert (proposal.aliases, [one.what for one in proposal.left]) == (
+        {"a-one": "a"}, ["model_group_alias: a-one -> b"],
+    )  # fmt: skip

@@ -29,6 +29,7 @@ def imported(params: dict[str, Any], choices: Choices | None = None, **sections:
         {"api_key": "none", "extra_body": {"user": "me", "password": 12345678}},
         {"api_key": "none", "extra_headers": {"X-Auth": HIDDEN}},
         {"api_key": "none", "extra_headers": {"X-Session-Id": HIDDEN}},
+        {"api_key": "none", "extra_headers": {"X-Auth": "12345678"}},
         {"api_key": "none", "headers": f"X-Room: {HIDDEN}"},
         {"api_key": "none", "api_base": f"http://me:{HIDDEN}@127.0.0.1:9/v1"},
     ],

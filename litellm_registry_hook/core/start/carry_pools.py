@@ -61,7 +61,12 @@ def pools_of(found: Found, choices: Choices) -> tuple[dict[str, NamedPool], tupl
     for name, drafts in found.carried.items():
         if name not in found.aliases:
             pools[name] = _pool(found, name, drafts, choices, left)
+    ids = {one for drafts in found.carried.values() for draft in drafts for one in draft.explicit_ids}
     for alias, (target, hidden) in found.aliases.items():
+        if alias in ids:
+            why = f"{alias} is also the model_info.id of an entry, and LiteLLM takes that first"
+            left.append(Left(f"model_group_alias: {alias} -> {target}", why, "rename one of the two"))
+            continue
         if target not in found.carried:
             left.append(_alias_left(found, alias, target))
             continue

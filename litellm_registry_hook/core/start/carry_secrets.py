@@ -21,7 +21,8 @@ _PLACEHOLDERS = frozenset(_WORDS.split())
 _HARMLESS = re.compile(
     r"^(?:litellm_credential_name|max_tokens|max_completion_tokens|tokenizer|.*_tokens|.*_file|.*_path)$|cost_per"
 )
-# A number is a secret only where its name says so: `max_tokens_to_sample` has "token" in it too.
+_HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
+# Outside headers a number is a secret only where its name says so: `max_tokens_to_sample` has "token" in it too.
 _NUMBER = re.compile(r"^-?[0-9.]+(?:e[-+]?[0-9]+)?$")
 _NAMES_ONE = re.compile(r"(?:key|token|secret|passw\w*)$", re.IGNORECASE)
 # Headers that carry who is calling, beyond those that `is_secret_path` knows.
@@ -35,9 +36,9 @@ def literal_secrets(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
     for path, text in texts(params):
         if text.startswith(ENVIRON) or text.strip().lower() in _PLACEHOLDERS or not text.strip():
             continue
-        if path and _HARMLESS.search(path[-1]):
+        if _HARMLESS.search(path[-1]):
             continue
-        if _NUMBER.match(text) and not (path and _NAMES_ONE.search(path[-1])):
+        if _NUMBER.match(text) and path[0] not in _HEADERS and not _NAMES_ONE.search(path[-1]):
             continue
         if (_is_secret(path) and not _FILE.match(text)) or shown_text(text) != text:
             yield path, text
@@ -45,7 +46,7 @@ def literal_secrets(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
 
 def _is_secret(path: tuple[str, ...]) -> bool:
     """Say whether what stands at a path is a secret; of a header its own name tells (`X-Title` holds none)."""
-    if path[0] not in {"extra_headers", "headers", "default_headers"}:
+    if path[0] not in _HEADERS:
         return is_secret_path(path)
     return len(path) == 1 or is_secret_path(path[1:]) or _HEADER.search(path[-1]) is not None
 
