@@ -77,8 +77,9 @@ class Meter:
         return skip
 
     def refused(self, scope: Scope, skip: Skip) -> None:
-        """Record a metered call that was refused."""
-        if skip.code in AUDITED:
+        """Record a metered call that was refused; once a request, whoever meets it again."""
+        if skip.code in AUDITED and (skip.model, skip.code) not in scope.audited:
+            scope.audited = (*scope.audited, (skip.model, skip.code))
             self.live.record(_record("refused", scope, skip.model, datetime.now(timezone.utc), code=skip.code))
 
     def cost(self, caller: Caller, model: str, request_id: str, dollars: float) -> None:

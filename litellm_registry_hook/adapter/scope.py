@@ -32,6 +32,7 @@ class Scope:
         served: the registry ids that answered; several for a list of models. skipped: members passed over.
         refusal: why it was not served.
         request_id: the host's call id, which the client gets as x-litellm-call-id.
+        audited: model and code of the refusals that are in the audit trail.
         on_refused: told of each refusal.
         gone: says whether the client has hung up.
         listed: whether the client named a list of models.
@@ -62,6 +63,7 @@ class Scope:
     uploading: Callable[[str], None] | None = None
     spool: IO[bytes] | None = None
     request_id: str = ""
+    audited: tuple[tuple[str, str], ...] = ()
     on_refused: Callable[[Scope, Refusal], None] | None = None
     gone: Callable[[], Awaitable[bool]] | None = None
     wait_s: float = 0.0

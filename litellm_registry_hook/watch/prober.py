@@ -210,7 +210,8 @@ class Prober:
         ledger = self.board.ledger
         if ledger is None or not self.board.state_ok or work.probe.kind == "health":
             return
-        # A worker that takes over, or starts anew, asks no earlier.
+        # A worker that takes over, or starts anew, asks no earlier: so it must find the reading before it finds that.
+        self.board.sync()
         data = {"next_at": work.next_at, "fails": work.fails, "what": work.probe.what}
         try:
             ledger.take(PLAN, work.probe.key, FLEET, _KEPT_S, data=data)

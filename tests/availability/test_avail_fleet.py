@@ -126,6 +126,20 @@ def test_a_new_fleet_knows_what_the_old_one_knew(fleet: Fleet) -> None:
     assert [at - NOON for _, key, at in fleet.asked if key == "sub"] == [0.5]
 
 
+def test_a_worker_that_ends_right_after_a_probe_leaves_its_reading(registry: Registry) -> None:
+    """Whoever finds in the state that a probe has been asked finds there what it said, however early the other ended."""
+    fleet = Fleet(registry, workers=1)
+    fleet.answers["sub"] = usage(97)
+    fleet["w0"].step()
+    fleet["w0"].step()
+    del fleet.workers["w0"]
+    fleet.clock.now += 16
+    fleet.spawn("w1")
+    fleet["w1"].step()
+
+    assert fleet["w1"].facts.readings["sub"]["5h"].used_pct == 97
+
+
 def test_a_hanging_probe_harms_nobody(fleet: Fleet) -> None:
     """It runs once a worker, the other probes go on, the model is served by the policy; when it is back it counts."""
     fleet.hanging["sub"] = []

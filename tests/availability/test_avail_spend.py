@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from datetime import datetime, timezone
 
 import pytest
-from availability.avail_kit import NOON, facts_of, gated, one
+from availability.avail_kit import NOON, facts_of, one
 from strategies import model_entry
 
-from litellm_registry_hook.adapter.host_spend import ask_spend
 from litellm_registry_hook.core.availability.facts import Reading
 from litellm_registry_hook.core.availability.judge import judge
 from litellm_registry_hook.core.availability.parse import readings_of, windows_of
 from litellm_registry_hook.core.availability.period import Period, bounds
-from litellm_registry_hook.core.availability.probes import Answer, Probe, probes_of
+from litellm_registry_hook.core.availability.probes import Probe, probes_of
 from litellm_registry_hook.core.probe_config import to_probe_config
 from litellm_registry_hook.core.refusal import Skip
 
@@ -70,24 +67,3 @@ def test_what_was_spent_is_a_budget_that_starts_anew() -> None:
         7140,
     )
     assert judge(registry, model, facts_of(read(20.5)), NOON + 7200) is None
-
-
-def test_without_a_proxy_or_a_database_the_reading_fails() -> None:
-    """Beside a proxy, and in one without a database, what was spent is unknown: the policy decides, not a zero."""
-    registry, _ = one(spending())
-    probe = probes_of(registry)["paid"]
-    assert ask_spend(lambda: registry, None, lambda: NOON)(probe) == Answer(
-        error="LiteLLM's spend can be read in the proxy only"
-    )
-    other, _ = one(gated("paid"))
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        assert ask_spend(lambda: other, loop, lambda: NOON)(probe) == Answer(
-            error="LiteLLM's spend can be read in the proxy only"
-        )
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()

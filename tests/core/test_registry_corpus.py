@@ -120,6 +120,22 @@ def test_a_grant_for_a_free_model_and_stale_readings_are_warnings(tmp_path: Path
     ]
 
 
+def test_a_tier_of_several_embedders_is_a_warning(tmp_path: Path) -> None:
+    """Vectors of two models are not comparable even where they are equally long: the warning names the unused one."""
+    path = tmp_path / "r.yaml"
+    entry = "  - {id: other, role: embedder, lifecycle: always-on, metered: false, dimensions: 1024, litellm: {model: openai/e, api_base: \"http://h:1/v1\"}}\n"
+    text = SHIPPED.read_text().replace("\nrouting:\n", f"{entry}\nrouting:\n")
+    path.write_text(text.replace("embed: [bge-m3]", "embed: [bge-m3, other]"))
+
+    lines = [report_line("r.yaml", problem) for problem in check_file(path)[1]]
+
+    assert lines == [
+        "r.yaml:67:12: warning: embedders_in_one_tier: routing.tiers.embed: the tier `embed` only uses `bge-m3`: vectors of "
+        "`other` would not be comparable (give each embedding model a tier of its own, and move the alias when all is "
+        "embedded anew)"
+    ]
+
+
 def test_a_tier_of_several_modes_is_a_warning(tmp_path: Path) -> None:
     """A tier that mixes chat and embedding models loads, with a warning that names each mode."""
     path = tmp_path / "r.yaml"

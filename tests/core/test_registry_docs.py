@@ -61,6 +61,7 @@ def test_every_code_is_shown_by_a_file_or_a_warning_test() -> None:
         "grant_not_needed",
         "stale_readings",
         "mixed_modes",
+        "embedders_in_one_tier",
     }
 
 

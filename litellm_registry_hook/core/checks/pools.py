@@ -28,6 +28,11 @@ def rules(draft: Draft) -> Iterator[Finding]:
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
             message = f"the embedding models of the tier `{tier}` differ in dimensions: {text}"
             yield Finding("dimensions_differ", path, message, "one tier per vector length")
+        elif len(sizes) > 1:
+            first, *others = (f"`{name}`" for name in sizes)
+            message = f"the tier `{tier}` only uses {first}: vectors of {', '.join(others)} would not be comparable"
+            hint = "give each embedding model a tier of its own, and move the alias when all is embedded anew"
+            yield Finding("embedders_in_one_tier", path, message, hint, severity="warning")
         modes = {model.id: model.effective_mode for model in models if draft.whole(model.id, "role")}
         if len(set(modes.values())) > 1:
             text = ", ".join(f"{name} {mode}" for name, mode in modes.items())

@@ -143,6 +143,8 @@ class RedisServer:
 
     def _clean(self, error: Exception) -> str:
         text = str(error) or type(error).__name__
+        if isinstance(error, self._redis.InvalidResponse):
+            text = f"what listens there does not speak Redis ({text})"
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
