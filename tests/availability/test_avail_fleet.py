@@ -131,7 +131,6 @@ def test_a_worker_that_ends_right_after_a_probe_leaves_its_reading(registry: Reg
     fleet = Fleet(registry, workers=1)
     fleet.answers["sub"] = usage(97)
     fleet["w0"].step()
-    fleet["w0"].step()
     del fleet.workers["w0"]
     fleet.clock.now += 16
     fleet.spawn("w1")
