@@ -65,7 +65,10 @@ def read_import(
     ):
         for name in sorted(names - known):
             raise click.UsageError(f"{option} {name}: {file} has no model_name {name!r}")
-    proposal = carry(config, choices)
+    try:
+        proposal = carry(config, choices)
+    except RecursionError:
+        raise ConfigError(f"{path}: an anchor in it contains itself, or it is nested too deeply") from None
     return replace(proposal, left=tuple(_placed(one, document) for one in proposal.left))
 
 
@@ -116,7 +119,7 @@ def _elsewhere(path: Path, config: Mapping[str, Any]) -> frozenset[str]:
         listed = content.get("include")
         for name in listed if isinstance(listed, list) else []:
             file = (home.parent / str(name)).absolute()
-            if file in seen:
+            if file in seen or not file.is_file():
                 continue
             seen.add(file)
             try:

@@ -126,3 +126,41 @@ def test_the_price_list_has_the_keys_that_are_looked_at() -> None:
     assert prices["rerank-v3.5"]["mode"] == "rerank"
     assert prices["gpt-4o"]["litellm_provider"] == "openai"
     assert prices["gpt-4o"]["max_input_tokens"] == 128000
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("{api_version: 2024-02-01}", "litellm_params.api_version is a date, and the registry takes text, numbers,"),
+        ("{extra_body: {x: [.nan]}}", "litellm_params.extra_body.x is no finite number"),
+        ("{extra_body: {x: !!set {a}}}", "litellm_params.extra_body.x is a set, and the registry takes text, numbers,"),
+    ],
+)
+def test_what_yaml_reads_as_something_else_stays_foreign(tmp_path: Path, value: str, why: str) -> None:
+    """An unquoted date and the like would make a registry that does not load: it is told with the remedy."""
+    text = f"model_list:\n  - model_name: a\n    litellm_params: {{<<: {value}, model: openai/a, api_key: none}}\n"
+
+    proposal = read_import(written(tmp_path, text), catalogue={})
+
+    assert proposal.models == ()
+    [left] = proposal.left
+    assert (left.what, left.fix) == ("line 2: model_list[0] (a)", "put it in quotes and import again")
+    assert left.why.startswith(why)
+
+
+def test_a_config_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    """YAML can say that; no registry can."""
+    entry = "&m {model_name: a, litellm_params: {model: openai/a, api_key: none, extra_body: *m}}"
+    file = written(tmp_path, f"model_list: [{entry}]\n")
+
+    with pytest.raises(ConfigError) as caught:
+        read_import(file, catalogue={})
+
+    assert str(caught.value) == f"{file}: an anchor in it contains itself, or it is nested too deeply"
+
+
+def test_an_include_that_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A device or a folder never ends, or is nothing to read."""
+    proposal = read_import(written(tmp_path, ONE + "include: [/dev/zero, .]\n"), catalogue={})
+
+    assert [model.id for model in proposal.models] == ["a"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from litellm_registry_hook.core.deployments import split_deployment_id
@@ -103,8 +104,25 @@ def draft_because(draft: Draft) -> Why | None:
             + UNLISTED,
             "put the secret into a value of its own there, or the server behind an address without one",
         )
+    odd = next(_not_plain(draft.body["litellm"], "litellm_params"), None)
+    if odd is not None:
+        return f"{odd}; {UNLISTED}", "put it in quotes and import again"
     told = trouble(draft)
     return (f"the registry would not take it: {told}; {UNLISTED}", "mend that and import again") if told else None
+
+
+def _not_plain(value: object, path: str) -> Iterator[str]:
+    """Yield what is said of values that JSON does not have: an unquoted `2024-02-01` is a date."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _not_plain(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _not_plain(item, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{path} is no finite number"
+    elif value is not None and not isinstance(value, (str, int, float)):
+        yield f"{path} is a {type(value).__name__}, and the registry takes text, numbers, lists and mappings"
 
 
 def left_of(name: str, entries: Sequence[Entry], reasons: Mapping[int, Why]) -> list[Left]:
