@@ -85,7 +85,8 @@ def test_edits_are_in_force_in_every_worker(ups: dict[str, Upstream], tmp_path: 
 
 @pytest.mark.pays
 def test_cap_counts_across_workers(ups: dict[str, Upstream], tmp_path: Path) -> None:
-    """A grant of five calls a day lets five of forty concurrent requests through two workers, and then says until when."""
+    """A grant of five calls a day lets five of forty concurrent requests through two workers, and then says until when;
+    each call and each refusal is in the audit trail once."""
     registry = registry_for(ups)
     registry["routing"]["metered_opt_in"] = [
         {"key": "opted", "token": token(OPTED), "max_calls": 5, "models": ["paid-fallback"]}
@@ -98,6 +99,8 @@ def test_cap_counts_across_workers(ups: dict[str, Upstream], tmp_path: Path) -> 
 
     assert (codes.count("paid-fallback"), codes.count("metered_cap_reached")) == (5, 35)
     assert len(ups["paid"].generating_calls) == 5
+    kinds = [one.kind for one in records(folder)]
+    assert (kinds.count("called"), kinds.count("refused")) == (5, 36)
     assert over.status_code == 403
     assert over.json()["error"]["message"] == (
         "model 'paid-fallback': this virtual key has made its 5 calls of today (UTC); raise max_calls to allow more"
