@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from litellm_registry_hook.core.start.carry import carry
-from litellm_registry_hook.core.start.carry_chains import hops, read_chains
+from litellm_registry_hook.core.start.carry_chains import hops, overflow_of, read_chains
 from litellm_registry_hook.core.start.proposal import Left
 from tests.host.proxy import clean_env
 from tests.upstreams import Upstream
@@ -122,3 +122,22 @@ def test_an_id_goes_before_an_alias_of_the_same_name() -> None:
     assert (proposal.aliases, [one.what for one in proposal.left]) == (
         {"a-one": "a"}, ["model_group_alias: a-one -> b"],
     )  # fmt: skip
+
+
+def test_a_too_long_input_finds_its_chain_as_a_failure_does() -> None:
+    """The chain of `gpt-4o` helps `openai/gpt-4o` here as well."""
+    chains, _ = read_chains({"litellm_settings": {"context_window_fallbacks": [{"gpt-4o": ["long"]}]}})
+    assert [overflow_of(chains, name) for name in ("gpt-4o", "openai/gpt-4o", "fast/gpt-4o")] == [("long",), ("long",), ()]
+
+
+def test_a_chain_that_helps_a_name_with_its_provider_is_not_called_unused() -> None:
+    """The tier of `openai/gpt-4o` has the fallbacks of `gpt-4o`, and nothing is said to be left out."""
+    config = {
+        "model_list": [
+            {"model_name": name, "litellm_params": {"model": f"openai/{name}-up", "api_base": "http://127.0.0.1:9/v1"}}
+            for name in ("openai/gpt-4o", "b")
+        ],
+        "router_settings": {"fallbacks": [{"gpt-4o": ["b"]}]},
+    }
+    proposal = carry(config)
+    assert (dict(proposal.tiers), proposal.left) == ({"openai/gpt-4o": ("openai-openai-gpt-4o-up", "b")}, ())

@@ -81,23 +81,29 @@ def hops(chains: Chains, asked: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def overflow_of(chains: Chains, name: str) -> tuple[str, ...]:
+    """Return the names that LiteLLM tries where an input is too long for this one, in order."""
+    key = key_for(chains.overflow, name)
+    return chains.overflow[key] if key is not None else ()
+
+
 def _chain_for(chains: Chains, failed: str, asked: str) -> tuple[str, ...]:
     for name in (failed, asked):
-        key = _key_for(chains, name)
+        key = key_for(chains.by_name, name)
         if key is not None:
             return chains.by_name[key]
     return chains.by_name.get(ANY, ())
 
 
-def _key_for(chains: Chains, name: str) -> str | None:
+def key_for(known: Mapping[str, object], name: str) -> str | None:
     """Return the name under which a chain of this name stands; None where it has none of its own."""
-    if name in chains.by_name:
+    if name in known:
         return name
     provider, slash, bare = name.partition("/")
     if slash and provider not in BILLING | HOME:
         return None
     alike = bare if slash else f"{bare_provider(name)}/{name}"
-    return alike if alike in chains.by_name else None
+    return alike if alike in known else None
 
 
 def _setting(config: Mapping[str, Any], key: str) -> tuple[str, Any]:

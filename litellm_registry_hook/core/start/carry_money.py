@@ -22,8 +22,6 @@ _CLOUD = frozenset(
         "vertex_ai_beta",
     }
 )
-
-
 # Ollama marks what it calls in its cloud by the tag: `kimi-k2:1t-cloud`, `glm-4.6:cloud`.
 _OLLAMA_CLOUD = re.compile(r":(?:[^/:]*-)?cloud$")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from litellm_registry_hook.core.start.carry_chains import Chains, hops
+from litellm_registry_hook.core.start.carry_chains import Chains, hops, key_for, overflow_of
 from litellm_registry_hook.core.start.carry_choices import Choices
 from litellm_registry_hook.core.start.carry_clash import CHAT
 from litellm_registry_hook.core.start.carry_entries import Entry
@@ -101,7 +101,7 @@ def _pool(found: Found, name: str, own: tuple[Draft, ...], choices: Choices, lef
                 if hop not in via:
                     via.append(hop)
     contexts: dict[int, int] = {}
-    for hop in found.chains.overflow.get(name, ()):
+    for hop in overflow_of(found.chains, name):
         what = f"context_window_fallbacks: {name} -> {hop}"
         more = _reached(found, what, hop, own, left)
         known = [context_of(draft.entries[0], choices) for draft in (*own, *after)]
@@ -197,6 +197,7 @@ def _unheard(found: Found) -> list[Left]:
     """Return the chains of names that are not carried over."""
     found_left: list[Left] = []
     for kind, chains in (("fallbacks", found.chains.by_name), ("context_window_fallbacks", found.chains.overflow)):
+        heard = {key_for(chains, name) for name in (*found.carried, *found.aliases)}
         for name, targets in chains.items():
             if name == "*":
                 if kind == "fallbacks":
@@ -209,7 +210,7 @@ def _unheard(found: Found) -> list[Left]:
                         )
                     )
                 continue
-            if name in found.carried or name in found.aliases:
+            if name in heard:
                 continue
             where = "stays foreign" if name in found.groups else "is no name of this config"
             found_left.append(
