@@ -14,6 +14,16 @@ from types import MappingProxyType
 from litellm_registry_hook.core.registry import NAME_RE, Model
 
 MANAGED_BY = "litellm-registry-hook"
+# Keys of LiteLLM's model_info that `models[].model_info` cannot say, and why.
+RESERVED_INFO = {
+    "id": "the generator numbers the endpoints",
+    "managed_by": "the generator writes it",
+    "mode": "it is said by role and mode",
+    "disable_background_health_check": "the generator writes it where a probe would cost something",
+    "db_model": "the entry stands in the config",
+    "team_id": "who may use a model is said by keys and their models",
+    "team_public_model_name": "clients name tiers, aliases and ids of this file",
+}
 _NUMBER_RE = re.compile(r"^(?:0|[1-9][0-9]{0,5})$")
 _NOTHING_KNOWN: Mapping[str, int] = MappingProxyType({})
 

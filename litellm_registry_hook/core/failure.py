@@ -13,7 +13,9 @@ from litellm_registry_hook.core.registry import Model
 NEXT_STATUSES: Final = frozenset({401, 402, 404, 408, 409, 429})
 QUOTA_WORDS: Final = re.compile(
     # `insufficient permissions` and `exceeded your authority` are no quotas.
-    r"quota|usage.?limit|rate.?limit|insufficient.{0,10}(?:fund|balance|credit)|out of credit|credit balance|credits?\b"
+    # Nor is Google's `quota project`; OpenRouter's moderation says `No credits were charged`.
+    r"quota(?!.project)|usage.?limit|rate.?limit|insufficient.{0,10}(?:fund|balance|credit)|out of credit|credit balance"
+    r"|\bkey limit exceeded|(?<!\bno )\bcredits?\b(?! (?:were|was) charged)"
     r"|exceeded your.{0,30}(?:limit|plan|usage|allowance|budget)|billing",
     re.IGNORECASE,
 )
@@ -21,6 +23,10 @@ QUOTA_WORDS: Final = re.compile(
 # Only their own phrases, for a 400 may quote the request.
 SPENT_WORDS: Final = re.compile(
     r"credit balance is too low|billing.hard.limit|exceeded your current quota", re.IGNORECASE
+)
+# A 429 or 402 of one request's size: OpenAI and Groq (no `Used`), Anthropic's long context, OpenRouter's last credits.
+SIZE_WORDS: Final = re.compile(
+    r"request too large|extra usage is required for long context|more credits, or fewer max_tokens", re.IGNORECASE
 )
 MAX_TEXT: Final = 300
 

@@ -17,6 +17,7 @@ from litellm_registry_hook.core.opt_in import OptInError
 
 TIMEOUT_SECONDS: Final = 10.0
 PAGE: Final = 100
+LARGEST: Final = 64 * 2**20
 OK: Final = 200
 MISSING: Final = 404
 DENIED: Final = frozenset({401, 403})
@@ -120,6 +121,8 @@ def http(url: str, key: str, timeout_s: float = TIMEOUT_SECONDS) -> Send:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
         raise OptInError("bad_request", f"the proxy URL {url!r} is not of the form http://HOST:PORT")
+    if not key.isprintable() or not key.isascii():
+        raise OptInError("bad_request", "the admin key holds a line break or another character that no header takes")
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if parts.hostname in {"127.0.0.1", "localhost", "::1"}:
         handlers.append(urllib.request.ProxyHandler({}))
@@ -134,15 +137,22 @@ def http(url: str, key: str, timeout_s: float = TIMEOUT_SECONDS) -> Send:
         )
         try:
             with opener.open(request, timeout=timeout_s) as answer:
-                return answer.status, _parsed(answer.read())
+                return answer.status, _parsed(_whole(answer))
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _parsed(error.read())
+                return error.code, _parsed(error.read(LARGEST))
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", None) or error
             raise OptInError("proxy_failed", f"the proxy at {url} does not answer: {why}") from None
 
     return send
+
+
+def _whole(answer: Any) -> bytes:
+    data: bytes = answer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"its answer is larger than {LARGEST // 2**20} MB")
+    return data
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -9,7 +9,7 @@ from typing import Final
 
 from litellm_registry_hook.core.availability.facts import Circuit, Closure, Reading
 from litellm_registry_hook.core.availability.stated import nothing_left, stated_reset
-from litellm_registry_hook.core.failure import MAX_TEXT, QUOTA_WORDS, SPENT_WORDS, Failure
+from litellm_registry_hook.core.failure import MAX_TEXT, QUOTA_WORDS, SIZE_WORDS, SPENT_WORDS, Failure
 
 GUESS_S: Final = 60.0
 """How long a model stays closed where the answer states no time."""
@@ -22,22 +22,28 @@ FAILURES: Final = 3
 FORGET_S: Final = 60.0
 FIRST_OPEN_S: Final = 15.0
 LONGEST_OPEN_S: Final = 300.0
+SKEW_S: Final = 60.0
+"""What was learned farther in the future than this was learned before the clock was set back."""
 
 _NETWORK: Final = frozenset({0, 408, 502, 503, 504, 529})
 # LiteLLM answers 500 for a refused connection; a 500 of the upstream's own may be the request's fault.
 _NO_CONNECTION: Final = re.compile(
-    r"connection|cannot connect|refused|unreachable|timed? ?out|name or service not known|name resolution",
+    # `APIConnectionError` is what LiteLLM calls any error that it does not know.
+    r"(?<!API)connection|cannot connect|refused|unreachable|timed? ?out|name or service not known|name resolution",
     re.IGNORECASE,
 )
 
 
 def is_quota_answer(failure: Failure) -> bool:
-    """Say whether an answer means that a quota is used up: 429 or 402, or 403 and 400 with the words for it."""
+    """Say whether an answer means that a quota is used up: 429 or 402, or 403 and 400 with the words for it.
+
+    One of a single request's size is not: a smaller one may pass.
+    """
     if failure.status == 400:  # noqa: PLR2004
         return SPENT_WORDS.search(failure.text) is not None
     if failure.status == 403:  # noqa: PLR2004
         return QUOTA_WORDS.search(failure.text) is not None
-    return failure.status in {402, 429}
+    return failure.status in {402, 429} and SIZE_WORDS.search(failure.text) is None
 
 
 def is_network_failure(failure: Failure) -> bool:
@@ -99,6 +105,8 @@ def lapsed(closure: Closure, now: float) -> bool:
 def trial_due(what: Closure | Circuit, now: float) -> bool:
     """Say whether one request may pass to find out: its time has come and none is on its way."""
     at = what.try_at if isinstance(what, Closure) else what.until
+    if from_ahead(what, now):
+        at = now
     return now >= at and (what.trial_at is None or not what.trial_at <= now < what.trial_at + TRIAL_S)
 
 
@@ -120,6 +128,8 @@ def after_failure(before: Circuit | None, deployment: str, failure: Failure, now
     """
     if not is_network_failure(failure):
         return before
+    if before is not None and from_ahead(before, now):
+        before = None
     fresh = before is not None and 0 <= now - before.last_at <= FORGET_S
     was_open = before is not None and before.opened_at is not None
     count = before.failures + 1 if before is not None and (fresh or was_open) else 1
@@ -133,11 +143,18 @@ def after_failure(before: Circuit | None, deployment: str, failure: Failure, now
     asked = failure.retry_after_s or 0.0
     if not was_open and count < FAILURES and not asked:
         return Circuit(deployment, count, now, why)
-    pause = min(LONGEST_OPEN_S, max(FIRST_OPEN_S * 2.0 ** min(times, 10), asked))
+    shortest = FIRST_OPEN_S * 2.0 ** min(times, 10) if was_open or count >= FAILURES else 0.0
+    pause = min(LONGEST_OPEN_S, max(shortest, asked))
     return Circuit(deployment, count, now, why, now, now + pause, times + 1)
 
 
-def after_success(what: Closure | Circuit, began: float) -> bool:
+def after_success(what: Closure | Circuit, began: float, now: float) -> bool:
     """Say whether a success ends a closure or a circuit: that of a request which set off after it was made."""
     since = what.since if isinstance(what, Closure) else what.opened_at
-    return since is None or began >= since
+    return since is None or began >= since or from_ahead(what, now)
+
+
+def from_ahead(what: Closure | Circuit, now: float) -> bool:
+    """Say whether the clock was set back since: when it ends is not known, so one request may find out."""
+    since = what.since if isinstance(what, Closure) else what.opened_at
+    return since is not None and since > now + SKEW_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -15,6 +16,8 @@ LONGEST_S: Final = 35 * 86400.0
 """A longer pause than a month of grace is a mistake."""
 SHORTEST_S: Final = 0.5
 """A limit of a served answer that ends sooner is over before the next request."""
+REFILLED_S: Final = 60.0
+"""Tokens a minute are refilled all the time: their reset, not later than this, is when all of them are there again."""
 
 _UNIFIED: Final = "anthropic-ratelimit-unified-"
 _REMAINING: Final = re.compile(r"^(?:x-|anthropic-)?ratelimit-(?:(.+)-)?remaining(?:-(.+))?$")
@@ -39,7 +42,9 @@ def stated_reset(failure: Failure, headers: Mapping[str, str], now: float) -> fl
     words: `try again in 20s`, `resets_in_seconds`, `resets_at`, `retryDelay`.
     """
     named = {name.lower().removeprefix("llm_provider-"): str(value).strip() for name, value in headers.items()}
-    found = [*_retry_after(named, failure, now), *_unified(named, now), *_spent(named, now)]
+    asked = _retry_after(named, failure, now)
+    # Where tokens are refilled, Retry-After says when there are enough.
+    found = [*asked, *_unified(named, now), *_spent(named, now, refilled=not any(moment > now for moment in asked))]
     found = [moment for moment in found if now < moment <= now + LONGEST_S]
     if not found:
         found = [moment for moment in _words(failure.text, now) if now < moment <= now + LONGEST_S]
@@ -49,10 +54,12 @@ def stated_reset(failure: Failure, headers: Mapping[str, str], now: float) -> fl
 def nothing_left(headers: Mapping[str, str], now: float) -> float | None:
     """Return when a limit ends of which a served answer's headers say that nothing is left; None where none does.
 
-    `remaining` is 0, of a limit that is not itself 0, and its reset is stated; or a unified window is rejected.
+    `remaining` is 0, of a limit that is not itself 0, and its reset is stated; or a unified window is rejected. Tokens
+    a minute do not count: some are there again a moment later, and a 429 would say how long it takes.
     """
     named = {name.lower().removeprefix("llm_provider-"): str(value).strip() for name, value in headers.items()}
-    found = [*_unified(named, now), *_spent(named, now)]
+    # Below 0 is no count: some say so of what they do not limit.
+    found = [*_unified(named, now), *_spent(named, now, refilled=False, least=0.0)]
     return max((moment for moment in found if now + SHORTEST_S <= moment <= now + LONGEST_S), default=None)
 
 
@@ -70,13 +77,16 @@ def _retry_after(headers: Mapping[str, str], failure: Failure, now: float) -> li
 
 
 def _unified(headers: Mapping[str, str], now: float) -> list[float]:
-    """Read the windows of a subscription: those that are rejected count, else the whole if it is."""
+    """Read the windows of a subscription: those that are rejected count, else the whole if it is.
+
+    `overage` is no window but what may be bought beyond them: it is rejected wherever nothing may.
+    """
     windows = [
         headers.get(name.removesuffix("status") + "reset", "")
         for name, value in headers.items()
         if name.startswith(_UNIFIED)
         and name.endswith("-status")
-        and name != _UNIFIED + "status"
+        and name not in {_UNIFIED + "status", _UNIFIED + "overage-status"}
         and value == "rejected"
     ]
     if not windows and headers.get(_UNIFIED + "status") == "rejected":
@@ -84,16 +94,25 @@ def _unified(headers: Mapping[str, str], now: float) -> list[float]:
     return _moments(windows, now)
 
 
-def _spent(headers: Mapping[str, str], now: float) -> list[float]:
-    """Read the resets of the limits of which nothing is left."""
-    resets = []
+def _spent(headers: Mapping[str, str], now: float, *, refilled: bool, least: float = -math.inf) -> list[float]:
+    """Read the resets of the limits of which nothing is left.
+
+    Args:
+        headers: names in lower case. now: seconds since the epoch.
+        refilled: whether tokens a minute count. least: a smaller `remaining` is none.
+
+    """
+    found = []
     for name, value in headers.items():
         if name.startswith(_UNIFIED) or _REMAINING.match(name) is None:
             continue
         unlimited = headers.get(name.replace("remaining", "limit"), "") in {"0", "-1"}
-        if not unlimited and re.fullmatch(r"-?\d+(\.\d+)?", value) and float(value) <= 0:
-            resets.append(headers.get(name.replace("remaining", "reset"), ""))
-    return _moments(resets, now)
+        if unlimited or not re.fullmatch(r"-?\d+(\.\d+)?", value) or not least <= float(value) <= 0:
+            continue
+        for moment in _moments([headers.get(name.replace("remaining", "reset"), "")], now):
+            if refilled or "tokens" not in name or moment > now + REFILLED_S:
+                found.append(moment)
+    return found
 
 
 def _moments(texts: list[str], now: float) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from litellm_registry_hook.core.checks.common import no_effect
+from litellm_registry_hook.core.deployments import RESERVED_INFO
 from litellm_registry_hook.core.draft import Draft
 from litellm_registry_hook.core.findings import Finding, Path, shown
 from litellm_registry_hook.core.providers import legal_address, readable
@@ -21,15 +22,6 @@ num_ctx num_gpu num_keep num_predict num_thread numa penalize_newline presence_p
 seed stop temperature tfs_z top_k top_p typical_p use_mlock use_mmap vocab_only
 """
 _OLLAMA_OPTIONS = frozenset(_OPTIONS.split())
-_OURS = {
-    "id": "the generator numbers the endpoints",
-    "managed_by": "the generator writes it",
-    "mode": "it is said by role and mode",
-    "disable_background_health_check": "the generator writes it where a probe would cost something",
-    "db_model": "the entry stands in the config",
-    "team_id": "who may use a model is said by keys and their models",
-    "team_public_model_name": "clients name tiers, aliases and ids of this file",
-}
 _REGISTRY_SAYS = ("num_ctx", "keep_alive", "num_batch", "num_gpu", "options")
 
 
@@ -47,8 +39,8 @@ def rules(draft: Draft) -> Iterator[Finding]:
 def _model_info(at: Path, model: Model) -> Iterator[Finding]:
     """Find what would take an entry away from the gates, or is the generator's to write."""
     info = model.model_info or {}
-    for key in info.keys() & _OURS:
-        yield no_effect((*at, "model_info", key), _OURS[key], "remove it")
+    for key in info.keys() & RESERVED_INFO:
+        yield no_effect((*at, "model_info", key), RESERVED_INFO[key], "remove it")
     groups = info.get("access_groups")
     if groups is not None and not (isinstance(groups, list) and all(isinstance(one, str) and one for one in groups)):
         message = f"`access_groups` is {shown(groups)}, not a list of names"

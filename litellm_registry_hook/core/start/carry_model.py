@@ -13,6 +13,7 @@ from litellm_registry_hook.core.providers import BILLING, HOME
 from litellm_registry_hook.core.registry import OLLAMA_PROVIDERS
 from litellm_registry_hook.core.start.carry_choices import Choices
 from litellm_registry_hook.core.start.carry_entries import Entry
+from litellm_registry_hook.core.start.carry_info import carried_info
 from litellm_registry_hook.core.start.carry_mode import MODES, ROLES, catalogue_entry, dimensions_of, mode_of
 from litellm_registry_hook.core.start.carry_money import metered_because
 from litellm_registry_hook.core.start.carry_secrets import Names, replaced
@@ -59,7 +60,7 @@ class Draft:
         group: the model_name it comes from. entries: its entries, the first one's parameters are those of all.
         body: the registry entry without its id. mode: of LiteLLM.
         marks: comments by path. notes: comments above.
-        lost: keys of model_info that have no place in a generated entry.
+        lost: keys of model_info that have no place in the registry.
         explicit_ids: model_info.id as written.
 
     """
@@ -208,6 +209,11 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
     if len(bases) > 1:
         params = {key: value for key, value in params.items() if key != "api_base"}
         body["litellm"] = params
+    said = {*_SAID_ELSEWHERE, *(("base_model",) if mode in {"chat", "responses", "completion"} else ())}
+    info, lost = carried_info(entry, said)
+    if info:
+        body["model_info"] = info
+    if len(bases) > 1:
         body["endpoints"] = [{"api_base": written[base]} for base in bases]
     if mode == "embedding":
         length = dimensions_of(entry, choices)
@@ -223,7 +229,7 @@ def _draft(group: str, part: list[tuple[Entry, dict[str, Any]]], choices: Choice
         mode,
         marks,
         notes,
-        _lost(entry, mode),
+        lost,
         tuple(str(one.info["id"]) for one, _ in part if isinstance(one.info.get("id"), str)),
     )
 
@@ -236,11 +242,6 @@ def _renamed(was: str) -> str:
     if was.startswith("ollama/"):
         return f"was {was}, which sends chats to /api/generate, where tools are dropped"
     return f"was {was}: LiteLLM takes it for the same"
-
-
-def _lost(entry: Entry, mode: str) -> tuple[str, ...]:
-    kept = {*_SAID_ELSEWHERE, *(("base_model",) if mode in {"chat", "responses", "completion"} else ())}
-    return tuple(str(key) for key, value in entry.info.items() if key not in kept and value is not None)
 
 
 def mode_trouble(draft: Draft) -> str:

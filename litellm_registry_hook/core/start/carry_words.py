@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from litellm_registry_hook.core.start.carry_info import ACCESS_GROUPS
 from litellm_registry_hook.core.start.carry_model import Draft
 from litellm_registry_hook.core.start.carry_names import Result
 from litellm_registry_hook.core.start.carry_pools import Found, NamedPool
@@ -15,17 +16,17 @@ def group_left(carried: Mapping[str, tuple[Draft, ...]], pools: Mapping[str, Nam
     for name, drafts in carried.items():
         for draft in drafts:
             what = draft.entries[0].what
-            if "access_groups" in draft.lost:
+            if name in pools and ACCESS_GROUPS in (draft.body.get("model_info") or {}):
                 yield Left(
-                    f"{what}: model_info.access_groups",
-                    "a generated entry is in no access group: keys that list the group do not reach the name",
+                    f"{what}: model_info.{ACCESS_GROUPS}",
+                    f"the name {name} is a tier now, and no access group has tiers: keys that list the group reach its "
+                    "models by their ids",
                     f"give those keys the name {name}, or import with --keep-foreign {name}",
                 )
-            rest = [key for key in draft.lost if key != "access_groups"]
-            if rest:
+            if draft.lost:
                 yield Left(
-                    f"{what}: model_info.{', '.join(rest)}",
-                    "a generated entry has a model_info of its own; the model is called as before",
+                    f"{what}: model_info.{', '.join(draft.lost)}",
+                    "the registry has no place for it; the model is called as before",
                 )
         if name in pools and len(drafts) > 1 and drafts[0].mode == "embedding":
             ids = ", ".join(draft.upstream for draft in drafts[1:])
