@@ -7,7 +7,10 @@ was free. Preludes that LiteLLM makes up itself (message_start, response.created
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -33,6 +36,7 @@ _STATUS: Final = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
     "insufficient_quota": 429,
+    "billing_error": 402,
     "overloaded_error": 529,
     "authentication_error": 401,
     "permission_error": 403,
@@ -40,9 +44,13 @@ _STATUS: Final = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
     "request_too_large": 413,
+    "BadRequestError": 400,
 }
-_KIND: Final = re.compile(r"""\b(?:code|type)['"]?[:=] ?['"]([a-z_]+)['"]""")
-BAD_GATEWAY: Final = 502
+# `invalid_image_url`, `image_too_large`, …: a client's own images.
+_IMAGE: Final = re.compile(r"(?:^|_)image(?:_|$)")
+_DATA: Final = re.compile(r"^(?:data: *)?(\{.*\})\s*$", re.MULTILINE)
+_CAUSES: Final = 8
+BAD_REQUEST, BAD_GATEWAY, TOP = 400, 502, 600
 
 
 class DeadStreamError(Exception):
@@ -157,8 +165,55 @@ async def _close(stream: Any) -> None:
         await close()
 
 
+def named_status(error: BaseException) -> int | None:
+    """Return the status that an error event of a stream named, which LiteLLM makes a 500 of; None where it did not.
+
+    openai-python raises an error event of a 200 as an APIError without a status, its `body` the event's error object.
+    """
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):
+        if cause is None:
+            return None
+        body = getattr(cause, "body", None)
+        if isinstance(body, Mapping) and getattr(cause, "status_code", None) is None:
+            return _status_in(body)
+        cause = getattr(cause, "original_exception", None) or cause.__cause__ or cause.__context__
+    return None
+
+
 def _told(chunk: Any) -> tuple[str, int]:
-    text = chunk.decode(errors="replace") if isinstance(chunk, bytes) else str(chunk)
-    found = re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text)
-    status = next((_STATUS[kind] for kind in _KIND.findall(text) if kind in _STATUS), BAD_GATEWAY)
-    return (found.group(1) if found else text[:200]), status
+    """Read the error of a failed chunk: from its own place only, for other parts may quote what a client has sent."""
+    for event in _events(chunk):
+        error = _part(event, "error") or _part(_part(event, "response"), "error")
+        if error is None and str(_part(event, "type")) == "error":
+            error = event
+        if error is not None:
+            words = error if isinstance(error, str) else _part(error, "message")
+            return str(words or "it did not say why")[:300], _status_in(error) or BAD_GATEWAY
+    said = chunk.decode(errors="replace") if isinstance(chunk, bytes) else chunk if isinstance(chunk, str) else ""
+    return said.strip()[:200] or "it did not say why", BAD_GATEWAY
+
+
+def _events(chunk: Any) -> Iterator[Any]:
+    if not isinstance(chunk, (bytes, str)):
+        yield chunk
+        return
+    for line in _DATA.findall(chunk.decode(errors="replace") if isinstance(chunk, bytes) else chunk):
+        with contextlib.suppress(ValueError, RecursionError):
+            yield json.loads(line)
+
+
+def _part(whole: Any, name: str) -> Any:
+    return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
+
+
+def _status_in(error: Any) -> int | None:
+    for kind in (_part(error, "code"), _part(error, "type")):
+        word = str(getattr(kind, "value", kind))
+        if word in _STATUS:
+            return _STATUS[word]
+        if word.isascii() and word.isdecimal() and BAD_REQUEST <= int(word) < TOP:
+            return int(word)
+        if _IMAGE.search(word):
+            return BAD_REQUEST
+    return None

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from litellm_registry_hook.adapter import host
 from litellm_registry_hook.adapter.answers import limits_of
-from litellm_registry_hook.adapter.first_token import first_token
+from litellm_registry_hook.adapter.first_token import DeadStreamError, first_token, named_status
 from litellm_registry_hook.adapter.gates import Gates
 from litellm_registry_hook.adapter.gpu import GpuGate, as_skip
 from litellm_registry_hook.adapter.identity import auth_in
@@ -36,6 +36,7 @@ log = logging.getLogger("litellm_registry_hook")
 TOO_SMALL = "the input overflowed an earlier member, and this one is not known to take more context"
 NEXT: Final = object()
 TIMED_OUT: Final = 408
+UNTOLD: Final = 500
 PATIENCE: Final = ("timeout", "stream_timeout", "request_timeout")
 BUCKETS = ("metadata", "litellm_metadata")
 
@@ -229,12 +230,17 @@ class Walk:
             raise
         except Exception as caught:
             failure = host.failure_of(caught, self.gates.secrets(target))
+            named = named_status(caught) if failure.status == UNTOLD else None
+            if named is not None:
+                failure = replace(failure, status=named)
             if failure.status != TIMED_OUT or target.model.timeout_s or not any(map(tour.kwargs.get, PATIENCE)):
                 # A client that gives an upstream a hundredth of a second says nothing of it.
                 watch.failed(target.id, target.model, failure, failure.headers, began)
                 told = True
             if not try_next(failure):
                 scope.skipped = in_pool_order(tour.plan, tour.failed, last=target.model.id)
+                if named is not None:
+                    raise DeadStreamError(failure.text, named) from caught
                 raise
             if failure.context_overflow:
                 tour.overflowed, tour.overflow = target, caught

@@ -14,8 +14,8 @@ NEXT_STATUSES: Final = frozenset({401, 402, 404, 408, 409, 429})
 QUOTA_WORDS: Final = re.compile(
     # `insufficient permissions` and `exceeded your authority` are no quotas.
     # Nor is Google's `quota project`; OpenRouter's moderation says `No credits were charged`.
-    r"quota(?!.project)|usage.?limit|rate.?limit|insufficient.{0,10}(?:fund|balance|credit)|out of credit|credit balance"
-    r"|\bkey limit exceeded|(?<!\bno )\bcredits?\b(?! (?:were|was) charged)"
+    r"quota(?!.project)|usage.?limit|rate.?limit|insufficient.{0,10}(?:fund|balance|credit)|out of credit"
+    r"|credit balance|\bkey limit exceeded|credits?\b(?! (?:were|was) charged)"
     r"|exceeded your.{0,30}(?:limit|plan|usage|allowance|budget)|billing",
     re.IGNORECASE,
 )

@@ -17,8 +17,10 @@ from litellm_registry_hook.core.availability.judge import Target
 from litellm_registry_hook.core.availability.learn import (
     after_failure,
     after_success,
+    from_ahead,
     is_network_failure,
     is_quota_answer,
+    lapsed,
     learn,
     learn_from_success,
     learned_again,
@@ -136,7 +138,7 @@ class Watch:
         if skip is not None or not (facts.closures or facts.circuits):
             return skip
         known = (facts.closures.get(model.id), facts.closures.get(target.id), facts.circuits.get(target.id))
-        due = [what for what in known if what is not None and trial_due(what, now)]
+        due = [what for what in known if what is not None and trial_due(what, now) and not _over(what, now)]
         if not due:
             return None
         self._awake.set()
@@ -163,21 +165,23 @@ class Watch:
         if headers:
             key = _key(deployment, model)
             closure = learn_from_success(key, headers, self.clock())
-            if closure is not None and self.board.facts.closures.get(key) is None:
+            before = self.board.facts.closures.get(key)
+            if closure is not None and (before is None or lapsed(before, closure.since)):
                 self.board.put(closure)
                 self._awake.set()
                 log.info("%s is closed until %s: it %s", key, clock_text(closure.until), closure.why)
 
     def _opened(self, deployment: str, model: Model, began: float | None) -> None:
         facts = self.board.facts
-        at = self.clock() if began is None else began
+        now = self.clock()
+        at = now if began is None else began
         names: list[Name] = []
         for key in (model.id, deployment):
             closure = facts.closures.get(key)
-            if closure is not None and after_success(closure, at):
+            if closure is not None and after_success(closure, at, now):
                 names.append((CLOSURE, key))
         circuit = facts.circuits.get(deployment)
-        if circuit is not None and after_success(circuit, at):
+        if circuit is not None and after_success(circuit, at, now):
             names.append((CIRCUIT, deployment))
         if names:
             self.board.drop(*names)
@@ -266,7 +270,7 @@ class Watch:
             if before is not None and _tried_by(before, began) and not is_network_failure(failure):
                 self.board.swap(before, tried(before, None))
             return
-        if before is not None and not closure.stated:
+        if before is not None and not closure.stated and not from_ahead(before, now):
             if began < before.since:
                 return  # of the same burst: it tells nothing new
             if before.stated and before.until > now:
@@ -292,7 +296,7 @@ class Watch:
         elif before is not None and (is_quota_answer(failure) or failure.status < 500):  # noqa: PLR2004
             # It answered, so it is there.
             self._failing.pop(deployment, None)
-            if before.opened_at is not None and after_success(before, began):
+            if before.opened_at is not None and after_success(before, began, now):
                 self.board.drop((CIRCUIT, deployment))
                 self._awake.set()
 
@@ -325,6 +329,10 @@ class Watch:
 def _key(deployment: str, model: Model) -> str:
     """Return what an answer closes: of several endpoints each has a limit of its own."""
     return model.id if len(model.places) <= 1 else deployment
+
+
+def _over(what: Closure | Circuit, now: float) -> bool:
+    return isinstance(what, Closure) and lapsed(what, now)
 
 
 def _tried_by(what: Closure | Circuit, began: float | None) -> bool:

@@ -41,6 +41,7 @@ class Clockwork:
         probe: the probe. next_at: when it is due. fails: how often it failed in a row.
         asked_at: when the one under way was asked; None while there is none. lost: whether it was given up.
         held_until: when this worker's lease ends.
+        not_before: no edit of the registry makes it asked earlier: the floor of its kind, its address's Retry-After.
 
     """
 
@@ -50,6 +51,7 @@ class Clockwork:
     asked_at: float | None = None
     lost: bool = False
     held_until: float = 0.0
+    not_before: float = 0.0
 
 
 class Prober:
@@ -78,7 +80,7 @@ class Prober:
         self._start = start
         self._chance = chance
         self._wake = wake
-        self._answers: queue.SimpleQueue[tuple[Probe, float, Answer]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Clockwork, float, Answer]] = queue.SimpleQueue()
 
     def step(self) -> None:
         """Take in what has come back, and ask what is due. For the watch's thread."""
@@ -97,11 +99,17 @@ class Prober:
             work = before.get(key)
             if work is None:
                 work = Clockwork(probe)
-            elif work.probe != probe:
-                work = Clockwork(probe, asked_at=work.asked_at, held_until=work.held_until)
+            elif work.probe != probe or self._reads_anew(registry, probe):
+                same = (work.probe.kind, work.probe.what) == (probe.kind, probe.what)
+                work = Clockwork(probe, held_until=work.held_until, not_before=work.not_before if same else 0.0)
             self.works[key] = work
         self.board.known = frozenset(model.id for model in registry.models)
         self._seen = registry
+
+    def _reads_anew(self, registry: Registry, probe: Probe) -> bool:
+        """Say whether its answer is read in another way than before: other windows, another limit."""
+        before = self._seen.by_id.get(probe.model) if self._seen is not None else None
+        return before is not None and before.quota != registry.by_id[probe.model].quota and probe.kind != "health"
 
     def _mind(self, registry: Registry, work: Clockwork, now: float) -> None:
         if work.asked_at is not None:
@@ -114,9 +122,11 @@ class Prober:
             return
         if work.next_at - now > LONGEST_RETRY_AFTER_S + work.probe.interval_s * 2:
             work.next_at = now  # the clock was set back
-        if now >= work.next_at:
-            work.asked_at = now
-            self._start(f"probe-{work.probe.key}", lambda: self._run(work.probe, now))
+        if work.not_before - now > LONGEST_RETRY_AFTER_S:
+            work.not_before = now
+        if now >= max(work.next_at, work.not_before):
+            work.asked_at, work.not_before = now, now + work.probe.floor_s
+            self._start(f"probe-{work.probe.key}", lambda: self._run(work, now))
 
     def _holds(self, work: Clockwork, now: float) -> bool:
         """Say whether this worker is the one that asks; without a state every worker does."""
@@ -143,25 +153,27 @@ class Prober:
             work.fails = max(work.fails, int(plan.data.get("fails", 0)))
         return True
 
-    def _run(self, probe: Probe, now: float) -> None:
+    def _run(self, work: Clockwork, now: float) -> None:
         try:
-            answer = self._ask(probe)
+            answer = self._ask(work.probe)
         except Exception as error:  # noqa: BLE001  whatever a probe does, it harms nobody
             answer = Answer(error=type(error).__name__, detail=str(error))
-        self._answers.put((probe, now, answer))
+        self._answers.put((work, now, answer))
         self._wake()
 
     def _take_all(self, registry: Registry) -> None:
         while not self._answers.empty():
             self._take_in(registry, *self._answers.get())
 
-    def _take_in(self, registry: Registry, probe: Probe, asked_at: float, answer: Answer) -> None:
-        work = self.works.get(probe.key)
-        if work is None:
+    def _take_in(self, registry: Registry, work: Clockwork, asked_at: float, answer: Answer) -> None:
+        probe, now_minded = work.probe, self.works.get(work.probe.key)
+        if now_minded is not work:
+            # The registry has changed: it is asked anew, but an address not earlier than it says.
+            if now_minded is not None and now_minded.probe.what == probe.what:
+                asked = min(LONGEST_RETRY_AFTER_S, answer.retry_after_s or 0.0)
+                now_minded.not_before = max(now_minded.not_before, self.board.clock() + asked)
             return
         work.asked_at, work.lost = None, False
-        if work.probe != probe:
-            return  # the registry has changed: it is asked anew
         now = self.board.clock()
         if answer.error and probe.kind != "health":
             self._failed(registry, work, answer, now)
@@ -207,6 +219,8 @@ class Prober:
     def _plan(self, work: Clockwork, now: float, *, failed_now: bool, answer: Answer) -> None:
         work.fails = work.fails + 1 if failed_now else 0
         work.next_at = now + pause_after(work.probe, work.fails, answer.retry_after_s, self._chance())
+        asked = min(LONGEST_RETRY_AFTER_S, answer.retry_after_s or 0.0)
+        work.not_before = max(work.not_before, now + asked)
         ledger = self.board.ledger
         if ledger is None or not self.board.state_ok or work.probe.kind == "health":
             return

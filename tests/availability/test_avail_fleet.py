@@ -506,3 +506,92 @@ def test_status_tells_each_probe(fleet: Fleet) -> None:
         assert (one.kind, one.what, one.error, one.state) == ("command", "usage", "exit 1", "")
         assert (one.age_s, one.next_in_s) == (pytest.approx(70.5), pytest.approx(109.5))
     assert (there[1].state, there[1].age_s) == ("up", pytest.approx(here[1].age_s))
+
+
+@pytest.mark.parametrize("headers", [{"retry-after": "1800"}, {}])
+def test_a_clock_that_is_set_back_keeps_no_model_closed(fleet: Fleet, headers: dict[str, str]) -> None:
+    """A day back after a 429, and after three refused connections: one request finds out at once, and opens it."""
+    sub, free = fleet.registry.by_id["sub"], fleet.registry.by_id["free"]
+    fleet.run(2)
+    fleet["w0"].failed("sub@0", sub, Failure(429), headers)
+    for _ in range(3):
+        fleet["w0"].failed("free@0", free, Failure(0))
+    fleet.run(1)
+    fleet.clock.now -= 86400
+    for model in (sub, free):
+        passed: list[Any] = []
+        for _ in range(20):
+            fleet.run(0.5)
+            passed += [watch for watch in fleet.workers.values() if watch.enter(model, target(model)) is None]
+        (watch,) = passed
+        watch.succeeded(f"{model.id}@0", model, fleet.clock())
+        fleet.run(1)
+        assert fleet.skips(model) == [None] * 3
+
+
+def test_a_429_after_the_clock_was_set_back_is_a_new_one(fleet: Fleet) -> None:
+    """It closes for its own minute, not until the day that the old one spoke of."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    fleet["w0"].failed("sub@0", model, Failure(429), {"retry-after": "1800"})
+    fleet.clock.now -= 86400
+    fleet["w0"].failed("sub@0", model, Failure(429), {}, fleet.clock())
+    closure = fleet["w0"].facts.closures["sub"]
+
+    assert (closure.since, closure.until, closure.stated) == (fleet.clock(), fleet.clock() + 60, False)
+
+
+def test_a_closure_that_is_over_needs_no_permit(fleet: Fleet) -> None:
+    """Its time has come, and the watch's thread is busy elsewhere: the requests of all workers pass."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    fleet["w1"].failed("sub@0", model, Failure(429), {"retry-after": "30"})
+    fleet.run(1)
+    fleet.clock.now += 30
+    assert [watch.enter(model, target(model)) for watch in fleet.workers.values()] == [None] * 3
+
+
+def test_other_windows_and_limits_are_read_at_once() -> None:
+    """An edit of what is read of the answer asks again, at any interval."""
+    fleet = Fleet(registry_of(gated(interval_s=3600.0, max_age_s=9000.0)), workers=2)
+    fleet.answers["sub"] = usage(99, 1)
+    fleet.run(5)
+    fleet.registry = registry_of(gated(windows=TWO_WINDOWS[1:], interval_s=3600.0, max_age_s=9000.0))
+    fleet.run(1.5)
+    assert list(fleet["w1"].facts.readings["sub"]) == ["weekly"]
+    assert len(fleet.asked) == 2
+
+
+def test_an_edit_asks_no_usage_endpoint_earlier() -> None:
+    """Nothing goes below half a minute, nor before the Retry-After of the last answer."""
+    fleet = Fleet(registry_of(gated(probe_url="http://u")), workers=2)
+    fleet.answers["sub"] = usage(5)
+    for n in range(60):
+        fleet.registry = registry_of(gated(probe_url="http://u", interval_s=60.0 + n))
+        fleet.run(1)
+    assert [at - NOON for _, _, at in fleet.asked] == [0.5, 30.5]
+    fleet.answers["sub"] = Answer(error="it answered 429", retry_after_s=1800.0)
+    fleet.run(60)
+    before = len(fleet.asked)
+    fleet.registry = registry_of(gated(probe_url="http://u", windows=TWO_WINDOWS))
+    fleet.run(1600)
+    assert len(fleet.asked) == before
+    fleet.registry = registry_of(gated(probe_url="http://other"))
+    fleet.run(2)
+    assert len(fleet.asked) == before + 1
+
+
+def test_a_mended_probe_does_not_wait_for_the_one_that_hangs() -> None:
+    """One worker, a file on a disk that never answers: another path is read at once, and the old one's end is nothing."""
+    fleet = Fleet(registry_of(gated(probe_file="/nfs/usage")), workers=1)
+    fleet.hanging["sub"] = []
+    fleet.run(60)
+    (waiting,) = fleet.hanging.pop("sub")
+    fleet.answers["sub"] = usage(42)
+    fleet.registry = registry_of(gated(probe_file="/var/usage"))
+    fleet.run(2)
+    assert fleet["w0"].facts.readings["sub"]["5h"].used_pct == 42
+    fleet.answers["sub"] = usage(99)
+    waiting()
+    fleet.run(1)
+    assert fleet["w0"].facts.readings["sub"]["5h"].used_pct == 42

@@ -39,10 +39,25 @@ from litellm_registry_hook.core.failure import Failure
         (500, "quota", False),
         (503, "", False),
         (0, "", False),
+        (403, "Key limit exceeded (daily limit). Manage it using ***", True),
+        (403, "Your newly created team doesn't have any credits yet.", True),
+        (403, 'x requires moderation. Your input was flagged for "violence". No credits were charged.', False),
+        (
+            403,
+            "The generativelanguage.googleapis.com API requires a quota project, which is not set by default.",
+            False,
+        ),
+        (403, "Project `p` does not have access to model `gpt-4`", False),
+        (403, "The model `x` is blocked at the project level. See console.groq.com/settings/project/limits", False),
+        (429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.", False),
+        (429, "Rate limit reached on tokens per min (TPM): Limit 30000, Used 29000, Requested 5000.", True),
+        (429, "Extra usage is required for long context requests.", False),
+        (402, "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens.", False),
+        (402, "Insufficient credits. Add more", True),
     ],
 )
 def test_which_answers_close_a_model(status: int, text: str, closes: bool) -> None:
-    """429 and 402 do, 403 and 400 with the words of a used-up account, nothing else."""
+    """429 and 402 do, 403 and 400 with the words of a used-up account; not one request's size, nothing else."""
     assert (learn("m", Failure(status, text), {}, NOON) is not None) is closes
 
 
@@ -109,6 +124,34 @@ def test_which_answers_close_a_model(status: int, text: str, closes: bool) -> No
             "",
             None,
         ),
+        (
+            {
+                "retry-after-ms": "1200",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "59.8s",
+            },
+            "",
+            1.2,
+        ),
+        (
+            {
+                "retry-after": "2",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "7h12m",
+            },
+            "",
+            25920,
+        ),
+        (
+            {
+                "anthropic-ratelimit-unified-status": "rejected",
+                "anthropic-ratelimit-unified-reset": str(int(NOON + 600)),
+                "anthropic-ratelimit-unified-overage-status": "rejected",
+                "anthropic-ratelimit-unified-overage-reset": str(int(NOON + 20 * 86400)),
+            },
+            "",
+            600,
+        ),
         ({}, "Rate limit reached. Please try again in 1m12s.", 72),
         ({}, "Please retry after 20 seconds.", 20),
         ({}, "limit reached, try again in 3 hours", 10800),
@@ -165,9 +208,9 @@ def test_a_reading_from_before_the_answer_tells_nothing() -> None:
 
 def test_what_a_success_opens() -> None:
     """Only a request that was sent after the answer says that it is over."""
-    assert after_success(guess(), NOON + 1)
-    assert after_success(guess(), NOON)
-    assert not after_success(guess(), NOON - 1)
+    assert after_success(guess(), NOON + 1, NOON + 2)
+    assert after_success(guess(), NOON, NOON + 2)
+    assert not after_success(guess(), NOON - 1, NOON + 2)
 
 
 def test_when_the_one_request_may_pass() -> None:
@@ -228,6 +271,9 @@ def test_a_retry_after_opens_at_once() -> None:
     loading = after_failure(None, "m@0", Failure(503, "loading", 40.0), NOON)
     asking = after_failure(None, "m@0", Failure(503, "", 9000.0), NOON)
 
+    shortly = after_failure(None, "m@0", Failure(503, "", 1.0), NOON)
+
+    assert shortly == Circuit("m@0", 1, NOON, "answered 503", NOON, NOON + 1, 1)
     assert loading == Circuit("m@0", 1, NOON, "answered 503: loading", NOON, NOON + 40, 1)
     assert asking is not None
     assert asking.until == NOON + 300
@@ -254,6 +300,24 @@ def test_what_says_nothing_of_the_server_is_not_counted(failure: Failure) -> Non
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}, 60),
         ({"llm_provider-x-ratelimit-remaining-tokens": "0", "llm_provider-x-ratelimit-reset-tokens": "1m30s"}, 90),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "12ms"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "59.9s"}, None),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2026-03-01T12:00:40Z",
+            },
+            None,
+        ),
+        ({"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "60s"}, None),
+        (
+            {
+                "anthropic-ratelimit-unified-status": "allowed",
+                "anthropic-ratelimit-unified-5h-status": "allowed",
+                "anthropic-ratelimit-unified-overage-status": "rejected",
+                "anthropic-ratelimit-unified-overage-reset": str(int(NOON + 86400)),
+            },
+            None,
+        ),
         (
             {
                 "x-ratelimit-limit-requests": "0",

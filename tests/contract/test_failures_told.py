@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import litellm
@@ -9,7 +11,10 @@ import pytest
 from litellm.exceptions import RateLimitError
 
 from litellm_registry_hook.adapter import host
+from litellm_registry_hook.adapter.first_token import first_token, named_status
 from litellm_registry_hook.adapter.scope import Scope
+from litellm_registry_hook.core.availability.learn import is_network_failure
+from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.verdict import Want
 from litellm_registry_hook.core.routes import Route
@@ -62,3 +67,50 @@ def test_a_lease_that_comes_after_the_end_is_not_kept() -> None:
         GpuGate.keep(scope, Lease(0, want.use, view, 0.0))
         scope.end()
     assert view.busy() == {}
+
+
+async def dead_stream(event: dict[str, Any], **call: Any) -> Exception:
+    """Return what LiteLLM raises for a streamed chat whose 200 has only this error event."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+        writer.write(head + f"data: {json.dumps(event)}\n\n".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with server:
+        with pytest.raises(Exception) as caught:
+            stream = await litellm.acompletion(
+                model="openai/m", api_base=base, api_key="sk-x", max_retries=0, stream=True,
+                messages=[{"role": "user", "content": "hi"}],
+            )  # fmt: skip
+            await first_token(stream)
+    return caught.value
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"message": "no such field", "type": "invalid_request_error", "code": "unknown_parameter"}, 400),
+        ({"message": "bad", "object": "error", "type": "BadRequestError", "code": 400}, 400),
+        ({"message": "Slow", "code": 429}, 429),
+        ({"message": "oh", "type": "server_error", "code": None}, None),
+    ],
+)
+async def test_an_error_event_of_a_chat_has_the_status_it_names(error: dict[str, Any], status: int | None) -> None:
+    """LiteLLM makes a 500 of it; what the event named is the client's own fault, or a quota."""
+    caught = await dead_stream({"error": error})
+
+    assert (host.failure_of(caught).status, named_status(caught)) == (500, status)
+
+
+def test_the_name_of_an_exception_is_no_refused_connection() -> None:
+    """Text completions show LiteLLM's `APIConnectionError` for whatever it does not know: three open no circuit."""
+    text = "litellm.MidStreamFallbackError: litellm.APIConnectionError: APIConnectionError: OpenAIException - bad input"
+
+    assert not is_network_failure(Failure(500, text))
+    assert is_network_failure(Failure(500, text + " Connection error."))

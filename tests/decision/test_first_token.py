@@ -115,6 +115,11 @@ async def test_an_error_before_the_first_token_is_a_dead_stream(made, chunks):
         ({"type": "response.failed", "response": {"error": {"code": "invalid_prompt", "message": "m"}}}, 400),
         ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "m"}}}, 502),
         ({"type": "response.failed", "response": {"error": None}}, 502),
+        ({"type": "response.failed", "response": {"error": {"code": "invalid_image_url", "message": "m"}}}, 400),
+        (SimpleNamespace(type="response.failed", response=SimpleNamespace(error={"code": "rate_limit_exceeded"})), 429),
+        (b'data: {"type":"error","error":{"type":"billing_error","message":"pay"}}\n\n', 402),
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "m"}, 429),
+        (b"event: error\ndata: overloaded\n\n", 502),
     ],
 )
 async def test_an_error_in_a_stream_has_the_status_it_has_outside_of_one(chunk, status):
@@ -127,6 +132,25 @@ async def test_an_error_in_a_stream_has_the_status_it_has_outside_of_one(chunk, 
         await first_token(stream())
 
     assert caught.value.status_code == status
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {
+            "type": "response.failed",
+            "response": {"instructions": "code='rate_limit_exceeded'", "error": {"code": "server_error"}},
+        },
+        b'event: error\ndata: {"type":"error","error":{"message":"no: type=\'rate_limit_error\'","type":"api_error"}}\n\n',
+        SimpleNamespace(type="error", message="type='insufficient_quota'", code="server_error"),
+    ],
+)
+async def test_what_a_client_has_sent_is_no_status(chunk):
+    """An error may quote the request: only its own code and type count, so that no client closes a model."""
+    with pytest.raises(DeadStreamError) as caught:
+        await first_token(Stream(chunk))
+
+    assert caught.value.status_code == 502
 
 
 async def test_an_error_after_the_first_token_is_the_clients():

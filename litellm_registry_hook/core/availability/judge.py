@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from litellm_registry_hook.core.availability.facts import BUDGET, Circuit, Closure, Facts, Health, Reading
-from litellm_registry_hook.core.availability.learn import lapsed, trial_due
+from litellm_registry_hook.core.availability.learn import from_ahead, lapsed, trial_due
 from litellm_registry_hook.core.availability.moments import clock, span
 from litellm_registry_hook.core.availability.parse import FULL, windows_of
 from litellm_registry_hook.core.refusal import Skip
@@ -183,7 +183,10 @@ def _closed(model: Model, closure: Closure, facts: Facts, now: float) -> Skip | 
         return None
     ago = span(max(0.0, now - closure.since))
     ends = closure.until
-    if closure.stated:
+    if from_ahead(closure, now):
+        ends = now
+        when = "the clock was set back since, so one request finds out"
+    elif closure.stated:
         when = f"the answer says that it ends at {clock(ends)}, in {span(ends - now)}"
         if closure.try_at < ends:
             when += ", and one request finds out earlier"
@@ -213,7 +216,7 @@ def _probed_end(model: Model, readings: Mapping[str, Reading], now: float) -> fl
 def _broken(model: Model, circuit: Circuit, facts: Facts, now: float) -> Skip | None:
     if circuit.opened_at is None or _may_try(circuit.deployment, circuit, facts, now):
         return None
-    after = max(1.0, circuit.until - now)
+    after = 1.0 if from_ahead(circuit, now) else max(1.0, circuit.until - now)
     reason = (
         f"{circuit.deployment} failed {circuit.failures} times in a row, last {span(now - circuit.last_at)} ago: it "
         f"{_status(circuit.why)}; one request finds out in {span(after)}; see whether its server is up"

@@ -89,9 +89,10 @@ def _unified(headers: Mapping[str, str], now: float) -> list[float]:
         and name not in {_UNIFIED + "status", _UNIFIED + "overage-status"}
         and value == "rejected"
     ]
-    if not windows and headers.get(_UNIFIED + "status") == "rejected":
-        windows = [headers.get(_UNIFIED + "reset", "")]
-    return _moments(windows, now)
+    found = _moments(windows, now)
+    if not found and headers.get(_UNIFIED + "status") == "rejected":
+        found = _moments([headers.get(_UNIFIED + "reset", "")], now)
+    return found
 
 
 def _spent(headers: Mapping[str, str], now: float, *, refilled: bool, least: float = -math.inf) -> list[float]:
@@ -102,16 +103,15 @@ def _spent(headers: Mapping[str, str], now: float, *, refilled: bool, least: flo
         refilled: whether tokens a minute count. least: a smaller `remaining` is none.
 
     """
-    found = []
+    found: list[float] = []
     for name, value in headers.items():
         if name.startswith(_UNIFIED) or _REMAINING.match(name) is None:
             continue
         unlimited = headers.get(name.replace("remaining", "limit"), "") in {"0", "-1"}
         if unlimited or not re.fullmatch(r"-?\d+(\.\d+)?", value) or not least <= float(value) <= 0:
             continue
-        for moment in _moments([headers.get(name.replace("remaining", "reset"), "")], now):
-            if refilled or "tokens" not in name or moment > now + REFILLED_S:
-                found.append(moment)
+        resets = _moments([headers.get(name.replace("remaining", "reset"), "")], now)
+        found += [one for one in resets if refilled or "tokens" not in name or one > now + REFILLED_S]
     return found
 
 
