@@ -170,14 +170,14 @@ def named_status(error: BaseException) -> int | None:
 
     openai-python raises an error event of a 200 as an APIError without a status, its `body` the event's error object.
     """
-    cause: BaseException | None = error
-    for _ in range(_CAUSES):
-        if cause is None:
-            return None
+    causes: list[BaseException] = [error]
+    for cause in causes:  # grows on the way; LiteLLM's exceptions name each other in a ring
         body = getattr(cause, "body", None)
         if isinstance(body, Mapping) and getattr(cause, "status_code", None) is None:
             return _status_in(body)
-        cause = getattr(cause, "original_exception", None) or cause.__cause__ or cause.__context__
+        for more in (getattr(cause, "original_exception", None), cause.__cause__, cause.__context__):
+            if isinstance(more, BaseException) and len(causes) < _CAUSES and all(more is not one for one in causes):
+                causes.append(more)
     return None
 
 

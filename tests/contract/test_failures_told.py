@@ -69,8 +69,8 @@ def test_a_lease_that_comes_after_the_end_is_not_kept() -> None:
     assert view.busy() == {}
 
 
-async def dead_stream(event: dict[str, Any], **call: Any) -> Exception:
-    """Return what LiteLLM raises for a streamed chat whose 200 has only this error event."""
+async def dead_stream(event: dict[str, Any]) -> Exception:
+    """Return what LiteLLM's router raises for a streamed chat whose 200 has only this error event."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65536)
@@ -81,13 +81,11 @@ async def dead_stream(event: dict[str, Any], **call: Any) -> Exception:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    params = {"model": "openai/m", "api_base": base, "api_key": "sk-x", "max_retries": 0}
+    router = litellm.Router([{"model_name": "m", "litellm_params": params}], num_retries=0, disable_cooldowns=True)
     async with server:
         with pytest.raises(Exception) as caught:
-            stream = await litellm.acompletion(
-                model="openai/m", api_base=base, api_key="sk-x", max_retries=0, stream=True,
-                messages=[{"role": "user", "content": "hi"}],
-            )  # fmt: skip
-            await first_token(stream)
+            await first_token(await router.acompletion("m", [{"role": "user", "content": "hi"}], stream=True))
     return caught.value
 
 
