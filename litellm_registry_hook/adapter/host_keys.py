@@ -10,6 +10,7 @@ from typing import Any
 
 from litellm_registry_hook.adapter.host import running_router
 from litellm_registry_hook.adapter.host_parts import imported, needed
+from litellm_registry_hook.core.sync_settings import GENERAL_SWITCHES, HANDLER
 
 with imported():
     import litellm
@@ -30,6 +31,7 @@ __all__ = [
     "master_key",
     "missing_auth_switches",
     "name_of_admin",
+    "settings_in_force",
     "signed_in",
 ]
 
@@ -63,6 +65,21 @@ def master_key() -> str | None:
     """Return the admin key as LiteLLM resolved it; None where there is none."""
     found = proxy_server.master_key
     return found if isinstance(found, str) and found else None
+
+
+def settings_in_force() -> dict[str, dict[str, Any]]:
+    """Return the settings that the gates rely on as this worker has them, in the shape of a config.
+
+    The callback is there, or nobody would ask.
+    """
+    general: Any = proxy_server.general_settings or {}
+    return {
+        "litellm_settings": {
+            "callbacks": [HANDLER],
+            "enable_post_custom_auth_checks": getattr(litellm, "enable_post_custom_auth_checks", None),
+        },
+        "general_settings": {name: general.get(name) for name in (*GENERAL_SWITCHES, "custom_auth")},
+    }
 
 
 def missing_auth_switches() -> list[str]:

@@ -24,7 +24,7 @@ from litellm_registry_hook.adapter.meter import Meter
 from litellm_registry_hook.adapter.scope import HOP, SCOPE, Foreign, RefusedError, Scope, raise_refusal
 from litellm_registry_hook.core.batch import THROUGH_ROUTER
 from litellm_registry_hook.core.failure import as_skip as failed_skip
-from litellm_registry_hook.core.failure import larger_context, try_next
+from litellm_registry_hook.core.failure import larger_context, made_here, try_next
 from litellm_registry_hook.core.gpu.verdict import No, Want
 from litellm_registry_hook.core.plan import Plan, Running
 from litellm_registry_hook.core.refusal import Refusal, Skip, all_refused, refuse
@@ -233,8 +233,9 @@ class Walk:
             named = named_status(caught) if failure.status == UNTOLD else None
             if named is not None:
                 failure = replace(failure, status=named)
-            if failure.status != TIMED_OUT or target.model.timeout_s or not any(map(tour.kwargs.get, PATIENCE)):
-                # A client that gives an upstream a hundredth of a second says nothing of it.
+            hurried = failure.status == TIMED_OUT and not target.model.timeout_s and any(map(tour.kwargs.get, PATIENCE))
+            if not hurried and not made_here(caught, failure.status):
+                # A client that gives an upstream a hundredth of a second says nothing of it, nor does one's nonsense.
                 watch.failed(target.id, target.model, failure, failure.headers, began)
                 told = True
             if not try_next(failure):

@@ -25,6 +25,7 @@ from litellm_registry_hook.core.opt_in import OptInError
 from litellm_registry_hook.core.plan import Ask, Index
 from litellm_registry_hook.core.sanitise import read_consent
 from litellm_registry_hook.core.since import read_since
+from litellm_registry_hook.core.sync_settings import setting_edits
 from litellm_registry_hook.edges.registry_edit_desk import Desk, utc_now
 from litellm_registry_hook.edges.registry_edit_list import caller_named
 from litellm_registry_hook.errors import RegistryError
@@ -139,7 +140,8 @@ def _explain(knows: Knows, desk: Desk, query: Mapping[str, str]) -> dict[str, An
 
 def _status(knows: Knows, query: Mapping[str, str]) -> dict[str, Any]:
     _only(query)
-    return status_data(knows.looks(), _index(knows), knows.live.file)
+    missing = [edit.path for edit in setting_edits(host_keys.settings_in_force())]
+    return {**status_data(knows.looks(), _index(knows), knows.live.file), "settings_missing": missing}
 
 
 def _index(knows: Knows) -> Index:

@@ -51,6 +51,17 @@ class Failure:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def made_here(error: BaseException, status: int) -> bool:
+    """Say whether an attempt failed in the host's own code, at `messages: null` say: it tells nothing of the upstream.
+
+    Args:
+        error: what the attempt raised. status: what the host says of it; 0: nothing.
+
+    """
+    stumbled = (TypeError, AttributeError, LookupError, ValueError, AssertionError, RecursionError)
+    return not status and isinstance(error, stumbled) and not isinstance(error, OSError)  # a bad certificate is both
+
+
 def try_next(failure: Failure) -> bool:
     """Say whether the next member may be tried.
 

@@ -70,6 +70,7 @@ class Running:
         rows: its deployments as /v1/model/info lists them, one per deployment id.
         registries: what its workers have in force; empty where the plugin is not loaded.
         litellm: LiteLLM's version; empty where it is not told.
+        settings_missing: paths of settings that the gates rely on and that are not in force there.
 
     """
 
@@ -77,6 +78,7 @@ class Running:
     rows: tuple[Mapping[str, Any], ...]
     registries: tuple[InForce, ...]
     litellm: str = ""
+    settings_missing: tuple[str, ...] = ()
 
     @property
     def has_plugin(self) -> bool:
@@ -90,7 +92,7 @@ class Gap:
 
     Attributes:
         code: `not_loaded`, `not_in_registry`, `not_in_config`, `changed`, `added_in_ui`, `changed_in_ui`,
-            `registry_older`, `registry_refused`, `plugin_missing`.
+            `registry_older`, `registry_refused`, `setting_missing`, `plugin_missing`.
         message: what is so. fix: how to mend it.
         difference: the values, where there are any: `was` is the proxy's.
 
@@ -172,6 +174,8 @@ def _registries(found: _Looking, digest: str, running: Running) -> None:
             f"install it for the proxy's Python, run generate-litellm-config for the callback, and {RESTART}",
         )
         return
+    for path in running.settings_missing:
+        found.gap("setting_missing", f"{path} is not true in the proxy, and a gate relies on it", RESTART)
     here = running.registries[0]
     if here.broken:
         problems = "; ".join(shown_text(line) for line in here.broken)

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 HANDLER = "litellm_registry_hook.proxy_handler_instance"
 CUSTOM_AUTH = "litellm_registry_hook.user_api_key_auth"
+HEALTH_SWITCH = "health_check_skip_disabled_background_models"
+AUTH_SWITCH = "custom_auth_run_common_checks"
+GENERAL_SWITCHES = (HEALTH_SWITCH, AUTH_SWITCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ def setting_edits(config: Mapping[str, Any]) -> tuple[SettingEdit, ...]:
     callbacks = litellm_settings.get("callbacks")
     if callbacks != HANDLER and not (isinstance(callbacks, list) and HANDLER in callbacks):
         found.append(SettingEdit("litellm_settings", "callbacks", "append", HANDLER, callbacks))
-    wanted = [("general_settings", "health_check_skip_disabled_background_models")]
+    wanted = [("general_settings", HEALTH_SWITCH)]
     if general_settings.get("custom_auth") == CUSTOM_AUTH:
-        wanted.append(("general_settings", "custom_auth_run_common_checks"))
+        wanted.append(("general_settings", AUTH_SWITCH))
         wanted.append(("litellm_settings", "enable_post_custom_auth_checks"))
     for section, key in wanted:
         was = _section(config, section).get(key)

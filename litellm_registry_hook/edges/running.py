@@ -60,31 +60,34 @@ def _read(url: str, env: str, send: Send) -> Running:
     elif status != OK or not isinstance(rows, list):
         message = f"what answers at {url} is no LiteLLM proxy ({status} to /v1/model/info): give its base URL"
         raise OptInError("proxy_failed", message)
-    registries = _registries(url, env, send)
+    registries, missing = _registries(url, env, send)
     if not registries and send("GET", "/router/settings", None)[0] in DENIED:
         # Without the plugin this is how an admin is told from a key that is shown its own models only.
         raise _no_admin(url, env)
-    return Running(url, _one_each(rows), registries, _version(send))
+    return Running(url, _one_each(rows), registries, _version(send), missing)
 
 
-def _registries(url: str, env: str, send: Send) -> tuple[InForce, ...]:
+def _registries(url: str, env: str, send: Send) -> tuple[tuple[InForce, ...], tuple[str, ...]]:
+    """Return what the workers have in force, and the settings that are missing there."""
     status, answer = send("GET", "/registry/status", None)
     if status == MISSING:
-        return ()
+        return (), ()
     if status in DENIED:
         raise _no_admin(url, env)
     if status != OK or not isinstance(answer, Mapping) or not isinstance(answer.get("registry"), Mapping):
         message = f"the plugin at {url} answers /registry/status with {status}: see the proxy's log, and try again"
         raise OptInError("proxy_failed", message)
     own = _in_force("", answer["registry"])
+    told = answer.get("settings_missing")
+    missing = tuple(map(str, told)) if isinstance(told, list) else ()
     state = answer.get("state")
     rows = state.get("in_force") if isinstance(state, Mapping) else None
     workers = [_in_force(str(row.get("worker")), row) for row in rows or () if isinstance(row, Mapping)]
     if _just_loaded(answer.get("at"), own.loaded_at):
         # A worker's row is as old as its last beat: right after an edit it says nothing.
-        return (own,)
+        return (own,), missing
     # Other proxies may share the state, with files of their own.
-    return (own, *(one for one in workers if one.path == own.path and one.digest != own.digest))
+    return (own, *(one for one in workers if one.path == own.path and one.digest != own.digest)), missing
 
 
 def _just_loaded(at: Any, loaded_at: str) -> bool:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
-from litellm_registry_hook.core.failure import MAX_TEXT, Failure, as_skip, context_of, larger_context, try_next
+from litellm_registry_hook.core.failure import (
+    MAX_TEXT,
+    Failure,
+    as_skip,
+    context_of,
+    larger_context,
+    made_here,
+    try_next,
+)
 from litellm_registry_hook.core.refusal import Skip
 from tests.strategies import model_entry, registry_of
 
@@ -23,6 +33,24 @@ def test_the_next_member_is_tried_after(status):
 def test_the_request_is_at_fault_for(status):
     """Any other 4xx would only repeat: the client gets it."""
     assert not try_next(Failure(status, "no such parameter"))
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "here"),
+    [
+        (TypeError("'NoneType' object is not iterable"), 0, True),
+        (KeyError("connection"), 0, True),
+        (ValueError("no JSON"), 0, True),
+        (ValueError("no JSON"), 502, False),
+        (ConnectionRefusedError(), 0, False),
+        (ssl.SSLCertVerificationError(), 0, False),
+        (TimeoutError(), 0, False),
+        (RuntimeError("closed"), 0, False),
+    ],
+)
+def test_a_stumble_of_the_host_is_no_failure_of_the_upstream(error, status, here):
+    """LiteLLM raises Python's own errors at nonsense that a client sends; the network raises others."""
+    assert made_here(error, status) is here
 
 
 @pytest.mark.parametrize("status", [402, 403])

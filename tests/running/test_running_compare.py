@@ -205,6 +205,16 @@ def test_an_edit_that_the_proxy_refuses() -> None:
     )
 
 
+def test_a_setting_that_is_not_in_force() -> None:
+    """What the plugin says of the proxy's own settings is told with the restart that mends it."""
+    path = "general_settings.health_check_skip_disabled_background_models"
+    running = Running("http://p", tuple(loaded()), (InForce("", "/etc/m.yaml", SAME),), settings_missing=(path,))
+    [gap] = compare(REGISTRY, SAME, running).gaps
+    assert (gap.code, gap.message, gap.fix) == (
+        "setting_missing", f"{path} is not true in the proxy, and a gate relies on it", "restart the proxy",
+    )  # fmt: skip
+
+
 def test_a_proxy_without_the_plugin() -> None:
     """That tiers are unknown there is said, whatever else is so."""
     found = compare(REGISTRY, SAME, Running("http://p", tuple(loaded()), ()))
