@@ -11,15 +11,18 @@ import pytest
 from litellm.exceptions import RateLimitError
 
 from litellm_registry_hook.adapter import host
-from litellm_registry_hook.adapter.first_token import first_token, named_status
+from litellm_registry_hook.adapter.first_token import DeadStreamError, first_token, named_status
 from litellm_registry_hook.adapter.scope import Scope
+from litellm_registry_hook.adapter.walk import NEXT, Tour, Walk
 from litellm_registry_hook.core.availability.learn import is_network_failure
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.gpu.facts import Slot
 from litellm_registry_hook.core.gpu.verdict import Want
+from litellm_registry_hook.core.plan import Plan, Running
 from litellm_registry_hook.core.routes import Route
 from litellm_registry_hook.residency.engine import Lease
 from litellm_registry_hook.residency.view import View
+from tests.strategies import model_entry, registry_of
 from tests.upstreams import Upstream
 
 
@@ -112,3 +115,61 @@ def test_the_name_of_an_exception_is_no_refused_connection() -> None:
 
     assert not is_network_failure(Failure(500, text))
     assert is_network_failure(Failure(500, text + " Connection error."))
+
+
+class Told:
+    """A watch, and the gates around it, that only write down what a walk tells them."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self.watch = self
+
+    def secrets(self, target: Any) -> tuple[str, ...]:
+        """See Gates."""
+        return ()
+
+    def failed(self, deployment: str, model: Any, failure: Failure, headers: Any, began: float) -> None:
+        """See Watch."""
+        self.said.append((deployment, failure.status))
+
+    def undecided(self, deployment: str, model: Any, began: float) -> None:
+        """See Watch."""
+        self.said.append((deployment, "undecided"))
+
+
+async def walked(attempt: Any) -> tuple[list[Any], Any]:
+    """Return what the watch is told of one attempt, and what comes of that: an answer, or what it raises."""
+    told, model = Told(), registry_of(model_entry("m")).by_id["m"]
+    target = Running("m@0", model, "")
+    plan = Plan("m", None, (target,), (), ("m",))
+    walk = Walk(told, None, None, attempt)  # type: ignore[arg-type]
+    try:
+        return told.said, await walk._attempt(Scope(Route("model"), {}), Tour(plan, (), {}, (target,)), target, None)
+    except Exception as error:  # noqa: BLE001  it is what the test asks for
+        return told.said, error
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_nonsense_of_a_client_opens_no_circuit() -> None:
+    """`messages: null` makes LiteLLM stumble at every member; three such requests must not close a tier for all."""
+    params = {"model": "openai/m", "api_base": "http://127.0.0.1:9", "api_key": "sk-x"}
+    router = litellm.Router([{"model_name": "m", "litellm_params": params}], num_retries=0, disable_cooldowns=True)
+
+    async def attempt(**kwargs: Any) -> Any:
+        return await router.aanthropic_messages(model="m", messages=None, max_tokens=5, num_retries=0)
+
+    assert await walked(attempt) == ([("m@0", "undecided")], NEXT)
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_400_inside_a_stream_is_the_clients() -> None:
+    """The walk ends there, with the status and the words of the event; the watch learns that the server is there."""
+    caught = await dead_stream({"error": {"message": "no such field", "type": "invalid_request_error"}})
+
+    async def attempt(**kwargs: Any) -> Any:
+        raise caught
+
+    said, error = await walked(attempt)
+    assert said == [("m@0", 400)]
+    assert isinstance(error, DeadStreamError)
+    assert (error.status_code, str(error).partition("\n")[0]) == (400, "no such field")
