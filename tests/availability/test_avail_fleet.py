@@ -11,8 +11,8 @@ from availability.avail_kit import NOON, TWO_WINDOWS, Fleet, gated, served, targ
 from strategies import model_entry, registry_of
 
 from litellm_registry_hook.core.availability.facts import Reading
-from litellm_registry_hook.core.availability.probes import Answer
 from litellm_registry_hook.core.availability.moments import clock
+from litellm_registry_hook.core.availability.probes import Answer
 from litellm_registry_hook.core.failure import Failure
 from litellm_registry_hook.core.registry import Registry
 
