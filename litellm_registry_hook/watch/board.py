@@ -157,11 +157,19 @@ class Board:
         now = self.clock()
         for (kind, key), (number, value) in waiting.items():
             if value is None:
-                ledger.drop(kind, key, FLEET)
+                if kind != CLOSURE or not self._newer(ledger, key):
+                    ledger.drop(kind, key, FLEET)
             else:
                 ledger.take(kind, key, FLEET, life_of(value, now), data=data_of(value))
             written[kind, key] = number
         return written
+
+    def _newer(self, ledger: Ledger, key: str) -> bool:
+        """Say whether another worker has closed it anew, which this one's success knew nothing of."""
+        seen = self._saved.get((CLOSURE, key))
+        found = next((value_in(row) for row in ledger.rows(CLOSURE) if row.key == key), None)
+        since = seen.since if isinstance(seen, Closure) else 0.0
+        return isinstance(found, Closure) and found.since > since
 
     def _live(self, ledger: Ledger) -> None:
         now = self.clock()

@@ -595,3 +595,16 @@ def test_a_mended_probe_does_not_wait_for_the_one_that_hangs() -> None:
     waiting()
     fleet.run(1)
     assert fleet["w0"].facts.readings["sub"]["5h"].used_pct == 42
+
+
+def test_a_success_drops_no_closure_that_it_knew_nothing_of(fleet: Fleet) -> None:
+    """One worker's trial is served, another meets the week's end in the same half second: the week's end holds."""
+    model = fleet.registry.by_id["sub"]
+    fleet.run(2)
+    fleet["w0"].failed("sub@0", model, Failure(429))
+    fleet.run(61)
+    fleet["w0"].succeeded("sub@0", model, fleet.clock())
+    fleet["w1"].failed("sub@0", model, Failure(429), {"retry-after": "259200"}, fleet.clock())
+    for name in ("w1", "w0", "w2", "w1"):
+        fleet[name].step()
+    assert fleet.skips(model) == ["quota_exhausted"] * 3
