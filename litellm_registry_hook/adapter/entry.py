@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,24 @@ from litellm_registry_hook.watch.engine import Watch
 from litellm_registry_hook.wiring import load_registry
 
 log = logging.getLogger("litellm_registry_hook")
+
+
+SOON_S = 0.25
+SOON_TRIES = 480
+
+
+def attach_soon(loop: asyncio.AbstractEventLoop | None, ensure: Callable[[], bool], tries: int = SOON_TRIES) -> None:
+    """Attach as soon as LiteLLM has made its router, not only with the first request. On the proxy's loop."""
+    if loop is None or tries <= 0:
+        return
+    try:
+        if ensure():
+            return
+    except Exception:
+        # The next request tries again, and is refused.
+        log.exception("the registry could not be attached")
+        return
+    loop.call_later(SOON_S, attach_soon, loop, ensure, tries - 1)
 
 
 class Attachment:
@@ -163,6 +183,7 @@ def attach(registry: Registry, path: Path) -> RegistryHandler:
     gates.watch.start()
     records.start()
     gpu.residency.start()
+    attach_soon(loop, attachment.ensure)
     threading.Thread(target=log_side_doors, args=(path,), name="registry-doctor", daemon=True).start()
     return RegistryHandler(gates, meter, gpu)
 

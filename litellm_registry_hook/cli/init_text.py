@@ -134,6 +134,9 @@ def show(
         put(words("GPU memory: not looked at (--no-gpu), so nothing is kept from being loaded"))
     elif any("gpu_residency" in model.entry for model in proposal.models):
         put(words("GPU memory: not known, so nothing is kept from being loaded (docs/init.md says how to tell it)"))
+    same = [f"{name} is {target}" for name, target in proposal.aliases.items() if target in entries]
+    if same:
+        put(words(f"aliases of models: {', '.join(same)}"))
     put(words(f"never evicted: {', '.join(proposal.policy.get('never_evict_ids', ())) or 'nothing'}"))
     lines = [*texts_of(proposal.left)]
     if lines:

@@ -14,10 +14,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from litellm_registry_hook.demo.engine_child import ERROR
+
 # What the published wheel of xllamacpp is compiled for; without one of them it dies of SIGILL.
 NEEDED_CPU_FLAGS = frozenset({"avx2", "fma", "f16c", "bmi2"})
 START_S = 30.0
 ALIAS = "smollm2-135m"
+# What the engine's wheel needs of the system; a minimal Debian does not have it.
+LIBGOMP = "libgomp"
 LABEL = "SmolLM2-135M in llama.cpp"
 
 
@@ -112,10 +116,12 @@ async def start_engine(found: Path | NoEngine | None = None) -> Engine | NoEngin
 async def _first_sign(process: asyncio.subprocess.Process) -> Engine | NoEngine:
     assert process.stdout is not None
     try:
-        address = await asyncio.wait_for(_address(process.stdout), START_S)
+        address, said = await asyncio.wait_for(_address(process.stdout), START_S)
         if not address:
             status = await asyncio.wait_for(process.wait(), START_S)
-            return NoEngine(f"the engine did not start (exit status {status})")
+            why = f": {said}" if said else f" (exit status {status})"
+            fix = "; apt-get install libgomp1" if LIBGOMP in said else ""
+            return NoEngine(f"the engine did not start{why}{fix}")
     except asyncio.TimeoutError:
         return NoEngine(f"the engine did not start within {START_S:.0f} s")
     if not await _healthy(address):
@@ -123,12 +129,16 @@ async def _first_sign(process: asyncio.subprocess.Process) -> Engine | NoEngine:
     return Engine(address, process)
 
 
-async def _address(stdout: asyncio.StreamReader) -> str:
+async def _address(stdout: asyncio.StreamReader) -> tuple[str, str]:
+    """Return the engine's address, or what it said of why it has none."""
+    said = ""
     # The engine may log to stdout too.
     while line := (await stdout.readline()).decode(errors="replace"):
         if line.startswith("http://"):
-            return line.strip()
-    return ""
+            return line.strip(), ""
+        if line.startswith(ERROR):
+            said = line.removeprefix(ERROR).strip()
+    return "", said
 
 
 async def _healthy(url: str) -> bool:

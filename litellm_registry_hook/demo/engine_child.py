@@ -11,6 +11,7 @@ import sys
 
 from litellm_registry_hook.demo.tether import die_with_parent
 
+ERROR = "error: "
 N_CTX = 2048  # tokens, shared by the slots
 N_PARALLEL = 2
 
@@ -18,9 +19,12 @@ N_PARALLEL = 2
 def main(model_path: str, alias: str) -> None:
     """Serve one GGUF file under one name."""
     die_with_parent(signal.SIGKILL)
-    # By name: it is optional, and has no types.
-    xllamacpp = importlib.import_module("xllamacpp")
-
+    try:
+        # By name: it is optional, and has no types.
+        xllamacpp = importlib.import_module("xllamacpp")
+    except ImportError as error:
+        print(f"{ERROR}{error}", flush=True)  # noqa: T201
+        sys.exit(1)
     params = xllamacpp.CommonParams()
     params.model.path = model_path
     params.model_alias = {alias}

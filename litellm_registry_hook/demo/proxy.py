@@ -67,7 +67,8 @@ def port_problem(host: str, port: int) -> str:
             # Another socket may be bound without listening yet; listening is what must work.
             probe.listen(1)
         except OSError as error:
-            return f"port {port} on {host} cannot be used ({error.strerror}); stop what listens there or give --port"
+            fix = "stop what listens there or give --port (make run PORT=…)"
+            return f"port {port} on {host} cannot be used ({error.strerror}); {fix}"
     return ""
 
 

@@ -97,7 +97,7 @@ class Keeper:
             return
         self._pinning.add(slot)
         self.board.count("pinned_again")
-        log.warning("never-evict model %s had lost its pin; keep_alive -1 is set again", named(slot))
+        log.warning("never-evict model %s is loaded without a pin; keep_alive -1 is set", named(slot))
 
         def done(_error: str | None) -> None:
             self.desk.post(lambda: self._pinning.discard(slot))

@@ -113,9 +113,10 @@ class Loads:
         found = next((one for one in server.loaded if one.name == want.slot.name), None) if server else None
         if found is not None and found.vram_mb < found.size_mb:
             self.starter.unload(want, lambda _error: None)
+            on_cpu = "; where Ollama runs on the CPU, write gpu: none at the endpoint" if not found.vram_mb else ""
             return (
                 f"only {found.vram_mb:.0f} of its {found.size_mb:.0f} MB went onto the GPU "
-                "(gpu_residency_policy.partial_offload is refuse)"
+                f"(gpu_residency_policy.partial_offload is refuse{on_cpu})"
             )
         if self._stalls(want.slot):
             return f"the server took the load, but has not answered /api/ps for {ANSWER_S:g} s"

@@ -82,7 +82,7 @@ def test_port_problem():
         port = busy.getsockname()[1]
 
         assert port_problem("127.0.0.1", port) == (
-            f"port {port} on 127.0.0.1 cannot be used (Address already in use); stop what listens there or give --port"
+            f"port {port} on 127.0.0.1 cannot be used (Address already in use); stop what listens there or give --port (make run PORT=…)"
         )
 
     assert port_problem("127.0.0.1", free_port()) == ""

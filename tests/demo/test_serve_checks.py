@@ -109,7 +109,7 @@ def test_a_port_in_use(folder, capsys, monkeypatch, demo):
     assert (code, err) == (
         2,
         f"error: port {port} on 127.0.0.1 cannot be used (Address already in use); "
-        "stop what listens there or give --port\n",
+        "stop what listens there or give --port (make run PORT=…)\n",
     )
 
 

@@ -146,8 +146,9 @@ class Reader:
                 ["sh", "-c", f"exec {self.local(last)} --port {port}"], cwd=self.folder, env=self.env, stdout=out,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-        self.wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/health/liveliness", timeout=2).status_code == 200)
+        # As a reader waits: without a request.
         self.wait_for(lambda: "registry attached" in self.printed)
+        self.wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/health/liveliness", timeout=2).status_code == 200)
 
     @property
     def printed(self) -> str:

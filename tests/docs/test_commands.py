@@ -62,7 +62,7 @@ COVERED = {
     ("README.md", "curl paid-fallback"): "test_the_demo_of_the_readme",
     ("README.md", "make test"): "test_make_test_is_what_ci_runs",
     ("README.md", "pip install ."): "test_installing_from_the_clone_moves_nothing",
-    ("README.md", "litellm-registry init --ollama http://127.0.0.1:11434 --yes"): "test_three_commands_of_the_readme",
+    ("README.md", "litellm-registry init --ollama http://127.0.0.1:11434 --yes"): "test_the_start_of_the_readme",
     ("README.md", "litellm-registry validate"): "test_a_registry_of_ones_own",
     ("README.md", "export LITELLM_MASTER_KEY="): "test_a_registry_of_ones_own",
     ("README.md", 'printf %s "$KEY" | sha256sum'): "test_a_key_is_opted_in_as_the_readme_says",
@@ -374,16 +374,20 @@ def test_the_port_of_the_readme_is_the_default(tmp_path: Path) -> None:
     assert {last.rpartition(" ")[2]} == addresses == {"4000"}
 
 
-def test_three_commands_of_the_readme(tmp_path: Path) -> None:
-    """init writes a valid registry, the generator its config, and serve only wants a key; the tutorial's test goes on."""
+def test_the_start_of_the_readme(tmp_path: Path) -> None:
+    """init writes a valid registry, the generator its config, and serve, with its new key, only wants a free port; the
+    tutorial's test goes on."""
     folder = tmp_path / "own"
     folder.mkdir()
     text = block("README.md", "litellm-registry init --ollama http://127.0.0.1:11434 --yes")
-    with Stand(ollama_routes({"gemma3:4b": GEMMA, "bge-m3:latest": BGE})) as ollama:
-        done = sh(text.replace("http://127.0.0.1:11434", ollama.url), folder, tmp_path)
+    with Stand(ollama_routes({"gemma3:4b": GEMMA, "bge-m3:latest": BGE})) as ollama, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = sh(f"{text.replace('http://127.0.0.1:11434', ollama.url)} --port {port}", folder, tmp_path)
 
     assert done.returncode == 2
-    assert "LITELLM_MASTER_KEY is not set" in done.stderr
+    assert f"port {port} on 127.0.0.1 cannot be used" in done.stderr
     assert [call for call in ollama.calls if call.startswith("POST") and call != "POST /api/show"] == []
     assert set(load_registry(folder / "model-registry.yaml").routing.tiers) == {"large", "small", "embed"}
     assert "model_name: gemma3:4b\n" in (folder / "litellm-config.yaml").read_text()

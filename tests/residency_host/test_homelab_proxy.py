@@ -216,13 +216,13 @@ def test_a_pin_that_somebody_took_off_is_set_again(kept: Home) -> None:
     def until(sim: Any) -> float:
         return next(one.expires_at for one in sim.ps() if one.name == "bge-m3:latest")
 
-    said = proxy.log.count("had lost its pin")
+    said = proxy.log.count("is loaded without a pin")
     asked = {"model": "bge-m3", "input": "x", "keep_alive": "5m", "options": {"num_batch": 512}}
     assert httpx.post(f"{house.ollama.url}/api/embed", json=asked, timeout=10).status_code == 200
     soon = time.time() + 3600
     assert house.ollama.look(lambda sim: until(sim) < soon)
     assert within(lambda: house.ollama.look(lambda sim: until(sim) > soon))
-    line = f"never-evict model bge-m3:latest at {house.ollama.url} had lost its pin; keep_alive -1 is set again"
+    line = f"never-evict model bge-m3:latest at {house.ollama.url} is loaded without a pin; keep_alive -1 is set"
     assert within(lambda: proxy.log.count(line) == said + 1)
     assert real_calls(house.ollama, "bge-m3")[-1].keep_alive == "5m"
 
