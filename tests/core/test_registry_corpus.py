@@ -123,7 +123,7 @@ def test_a_grant_for_a_free_model_and_stale_readings_are_warnings(tmp_path: Path
 def test_a_tier_of_several_embedders_is_a_warning(tmp_path: Path) -> None:
     """Vectors of two models are not comparable even where they are equally long: the warning names the unused one."""
     path = tmp_path / "r.yaml"
-    entry = "  - {id: other, role: embedder, lifecycle: always-on, metered: false, dimensions: 1024, litellm: {model: openai/e, api_base: \"http://h:1/v1\"}}\n"
+    entry = '  - {id: other, role: embedder, lifecycle: always-on, metered: false, dimensions: 1024, litellm: {model: openai/e, api_base: "http://h:1/v1"}}\n'
     text = SHIPPED.read_text().replace("\nrouting:\n", f"{entry}\nrouting:\n")
     path.write_text(text.replace("embed: [bge-m3]", "embed: [bge-m3, other]"))
 

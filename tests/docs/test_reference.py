@@ -31,7 +31,9 @@ def test_the_reference_is_made_of_the_code_as_it_is() -> None:
 
 def test_every_command_has_a_section() -> None:
     """Each command of the help is described, those below a group too."""
-    told = re.findall(r"^#+ (litellm-registry [\w -]+|generate-litellm-config)$", (ROOT / "docs/commands.md").read_text(), re.M)
+    told = re.findall(
+        r"^#+ (litellm-registry [\w -]+|generate-litellm-config)$", (ROOT / "docs/commands.md").read_text(), re.M
+    )
 
     assert {name.split()[1] for name in told if " " in name} == set(COMMANDS)
     assert {"generate-litellm-config", "litellm-registry opt-in add", "litellm-registry keys rotate"} <= set(told)

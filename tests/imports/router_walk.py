@@ -22,7 +22,12 @@ async def main() -> None:
         entries = [
             {
                 "model_name": name,
-                "litellm_params": {"model": f"openai/{name}", "api_key": "x", "api_base": work["base"], "max_retries": 0},
+                "litellm_params": {
+                    "model": f"openai/{name}",
+                    "api_key": "x",
+                    "api_base": work["base"],
+                    "max_retries": 0,
+                },
             }
             for name in graph["names"]
         ]
@@ -31,9 +36,7 @@ async def main() -> None:
             disable_cooldowns=True,
         )  # fmt: skip
         with contextlib.suppress(Exception):
-            await router.acompletion(
-                model=graph["ask"], messages=[{"role": "user", "content": str(number)}]
-            )
+            await router.acompletion(model=graph["ask"], messages=[{"role": "user", "content": str(number)}])
 
 
 asyncio.run(main())

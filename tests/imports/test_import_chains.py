@@ -19,7 +19,15 @@ from tests.upstreams import Upstream
 
 NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
 # A name with its provider finds the chain of the name without it, and the other way round; `fast/a` is no such name.
-PROVIDERS = ["openai/gpt-4o", "openai/gpt-4o-mini", "gpt-4o-mini", "anthropic/a", "fast/a", "a", "claude-opus-4-1-20250805"]
+PROVIDERS = [
+    "openai/gpt-4o",
+    "openai/gpt-4o-mini",
+    "gpt-4o-mini",
+    "anthropic/a",
+    "fast/a",
+    "a",
+    "claude-opus-4-1-20250805",
+]
 KEYS = [*PROVIDERS, "gpt-4o", "anthropic/claude-opus-4-1-20250805"]
 
 
@@ -97,7 +105,9 @@ def test_what_only_a_wildcard_serves_is_not_called_missing() -> None:
             "write an entry openai/gpt-4o into the config and import again",
         ),
         Left(
-            "fallbacks: a -> nobody", "the config has no entry 'nobody'", "take it out, or add the model to the registry"
+            "fallbacks: a -> nobody",
+            "the config has no entry 'nobody'",
+            "take it out, or add the model to the registry",
         ),
         Left(
             "model_group_alias: gpt-4 -> openai/gpt-4",
@@ -127,7 +137,11 @@ def test_an_id_goes_before_an_alias_of_the_same_name() -> None:
 def test_a_too_long_input_finds_its_chain_as_a_failure_does() -> None:
     """The chain of `gpt-4o` helps `openai/gpt-4o` here as well."""
     chains, _ = read_chains({"litellm_settings": {"context_window_fallbacks": [{"gpt-4o": ["long"]}]}})
-    assert [overflow_of(chains, name) for name in ("gpt-4o", "openai/gpt-4o", "fast/gpt-4o")] == [("long",), ("long",), ()]
+    assert [overflow_of(chains, name) for name in ("gpt-4o", "openai/gpt-4o", "fast/gpt-4o")] == [
+        ("long",),
+        ("long",),
+        (),
+    ]
 
 
 def test_a_chain_that_helps_a_name_with_its_provider_is_not_called_unused() -> None:

@@ -42,7 +42,9 @@ def test_what_is_proposed_is_a_valid_registry(name: str) -> None:
 
 def test_there_is_no_golden_without_a_config() -> None:
     """A golden file that nothing is compared with would be no test."""
-    assert sorted(path.name for path in CONFIGS.glob("*.registry.yaml")) == sorted(f"{name}.registry.yaml" for name in cases())
+    assert sorted(path.name for path in CONFIGS.glob("*.registry.yaml")) == sorted(
+        f"{name}.registry.yaml" for name in cases()
+    )
 
 
 def secrets_in(value: Any) -> list[str]:

@@ -197,7 +197,10 @@ def test_model_info_has_the_same_deployments(both: Both) -> None:
 
     def deployments(found: list[dict[str, Any]]) -> set[tuple[str, str]]:
         return {
-            (one["litellm_params"]["model"].replace("ollama_chat/", "ollama/"), one["litellm_params"].get("api_base", ""))
+            (
+                one["litellm_params"]["model"].replace("ollama_chat/", "ollama/"),
+                one["litellm_params"].get("api_base", ""),
+            )
             for one in found
         }
 

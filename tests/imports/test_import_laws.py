@@ -58,7 +58,9 @@ entries = st.builds(
     infos,
 )
 chains = st.lists(
-    st.builds(lambda head, tail: {head: tail}, st.sampled_from(TARGETS), st.lists(st.sampled_from(TARGETS), max_size=3)),
+    st.builds(
+        lambda head, tail: {head: tail}, st.sampled_from(TARGETS), st.lists(st.sampled_from(TARGETS), max_size=3)
+    ),
     max_size=4,
 )
 configs = st.fixed_dictionaries(
@@ -144,7 +146,9 @@ def test_every_name_resolves_afterwards_or_is_said_to_stay(config: dict[str, Any
             assert f"model_list[{index}] ({name})" in told
         elif name not in aliases:
             upstreams = {
-                one["litellm_params"]["model"].rpartition("/")[2] for one in well_formed(config) if one["model_name"] == name
+                one["litellm_params"]["model"].rpartition("/")[2]
+                for one in well_formed(config)
+                if one["model_name"] == name
             }
             assert pools[name].members[0].litellm_model.rpartition("/")[2] in upstreams
 

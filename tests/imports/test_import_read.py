@@ -28,7 +28,10 @@ def written(folder: Path, text: str, name: str = "litellm-config.yaml") -> str:
         ("[1]\n", "{file}:1: the file must be a mapping (model_list:, litellm_settings:, …)"),
         ("model_list: {a: 1}\n", "{file}: model_list must be a list of entries (- model_name: …)"),
         ("a: [\n", "{file}:2: did not find expected node content"),
-        ("a: 1\n---\nb: 2\n", "{file}:2: a second YAML document starts here; LiteLLM reads one document per file, so split the file"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "{file}:2: a second YAML document starts here; LiteLLM reads one document per file, so split the file",
+        ),
     ],
 )
 def test_what_is_no_config_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -99,7 +102,9 @@ def test_an_empty_config_makes_an_empty_registry(tmp_path: Path) -> None:
 
 def test_lines_are_those_of_a_file_with_crlf_and_a_byte_order_mark(tmp_path: Path) -> None:
     """A file from another system has the same lines."""
-    (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbfmodel_list:\r\n\r\n  - model_name: 'w*'\r\n    litellm_params: {model: 'openai/*'}\r\n")
+    (tmp_path / "c.yaml").write_bytes(
+        b"\xef\xbb\xbfmodel_list:\r\n\r\n  - model_name: 'w*'\r\n    litellm_params: {model: 'openai/*'}\r\n"
+    )
 
     [left] = read_import(str(tmp_path / "c.yaml"), catalogue={}).left
 

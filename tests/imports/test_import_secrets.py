@@ -61,7 +61,9 @@ def test_an_address_of_credential_list_with_a_password_is_not_written() -> None:
     """The address of a credential comes into the entry, so it is looked at as the entry's own."""
     value = {"api_key": "os.environ/K", "api_base": f"http://me:{HIDDEN}@127.0.0.1:9/v1"}
     entry = {"model_name": "m", "litellm_params": {"model": "openai/m", "litellm_credential_name": "lab"}}
-    proposal = carry({"model_list": [entry], "credential_list": [{"credential_name": "lab", "credential_values": value}]})
+    proposal = carry(
+        {"model_list": [entry], "credential_list": [{"credential_name": "lab", "credential_values": value}]}
+    )
 
     [left] = proposal.left
     assert (proposal.models, left.what) == ((), "model_list[0] (m)")

@@ -27,7 +27,10 @@ def test_an_endless_answer_is_read_to_a_limit(monkeypatch: pytest.MonkeyPatch) -
     with http_server(says(" " * (2**20 + 1))) as url, pytest.raises(OptInError) as caught:
         proxy_api.http(url.removesuffix("/usage"), "sk-admin")("GET", "/usage", None)
 
-    assert str(caught.value) == f"the proxy at {url.removesuffix('/usage')} does not answer: its answer is larger than 1 MB"
+    assert (
+        str(caught.value)
+        == f"the proxy at {url.removesuffix('/usage')} does not answer: its answer is larger than 1 MB"
+    )
 
 
 def test_an_endless_error_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,9 @@ class Stand:
                 if callable(said):
                     said = said(json.loads(body) if body else None)
                 status = said if isinstance(said, int) else 200
-                content = said if isinstance(said, bytes) else b"" if isinstance(said, int) else json.dumps(said).encode()
+                content = (
+                    said if isinstance(said, bytes) else b"" if isinstance(said, int) else json.dumps(said).encode()
+                )
                 try:
                     self.send_response(status)
                     self.send_header("Content-Length", str(len(content)))
@@ -84,7 +86,9 @@ class Stand:
         return 500
 
 
-def ollama_routes(models: Mapping[str, Mapping[str, Any]], loaded: Mapping[str, Mapping[str, Any]] = {}) -> dict[str, Any]:
+def ollama_routes(
+    models: Mapping[str, Mapping[str, Any]], loaded: Mapping[str, Mapping[str, Any]] = {}
+) -> dict[str, Any]:
     """What an Ollama answers.
 
     Args:
@@ -112,9 +116,18 @@ def ollama_routes(models: Mapping[str, Mapping[str, Any]], loaded: Mapping[str, 
         one = models.get(body["model"])
         if one is None:
             return 404
-        return {"capabilities": one.get("capabilities", ["completion"]), "model_info": one.get("info", {}), "parameters": one.get("parameters", "")}
+        return {
+            "capabilities": one.get("capabilities", ["completion"]),
+            "model_info": one.get("info", {}),
+            "parameters": one.get("parameters", ""),
+        }
 
-    return {"/api/version": {"version": "0.33.0"}, "/api/tags": {"models": tags}, "/api/ps": {"models": ps}, "/api/show": show}
+    return {
+        "/api/version": {"version": "0.33.0"},
+        "/api/tags": {"models": tags},
+        "/api/ps": {"models": ps},
+        "/api/show": show,
+    }
 
 
 def info(kind: str, shape: Shape, params: float = 0) -> dict[str, Any]:
@@ -130,7 +143,12 @@ def info(kind: str, shape: Shape, params: float = 0) -> dict[str, Any]:
     return {**told, "general.parameter_count": params} if params else told
 
 
-GEMMA = {"size": 3184, "capabilities": ["completion", "vision"], "info": info("gemma3", GEMMA_SHAPE, 4.3e9), "digest": "aa"}
+GEMMA = {
+    "size": 3184,
+    "capabilities": ["completion", "vision"],
+    "info": info("gemma3", GEMMA_SHAPE, 4.3e9),
+    "digest": "aa",
+}
 BGE = {"size": 1157, "capabilities": ["embedding"], "info": info("bert", BGE_SHAPE, 567e6), "digest": "bb"}
 
 
@@ -152,12 +170,20 @@ def held(name: str, vram_mb: float, context: int | None = 4096, size_mb: float |
     return Loaded(full_name(name), "", size_mb or vram_mb, vram_mb, None, context)
 
 
-def init(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+def init(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: Any = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
     """Run `litellm-registry init` in a folder, without a terminal."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LITELLM", "OLLAMA"))}
     home = {"HOME": str(folder), "TMPDIR": str(folder)}
     return subprocess.run(
-        [SCRIPT, "init", *arguments], cwd=folder, env={**kept, **home, **(env or {})}, capture_output=True, text=True, timeout=120, stdin=stdin
+        [SCRIPT, "init", *arguments],
+        cwd=folder,
+        env={**kept, **home, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=stdin,
     )
 
 

@@ -142,7 +142,10 @@ def test_where_it_writes(tmp_path: Path) -> None:
         assert done.returncode == 0
         gone = init(tmp_path, *looks, "-o", "no/such/r.yaml")
     assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["e.yaml", "o.yaml", "r.yaml"]
-    assert (gone.returncode, gone.stderr) == (2, "error: there is no folder no/such: make it, or name another file with --output\n")
+    assert (gone.returncode, gone.stderr) == (
+        2,
+        "error: there is no folder no/such: make it, or name another file with --output\n",
+    )
 
 
 def test_without_a_person_the_options_are_named(tmp_path: Path) -> None:
@@ -173,7 +176,10 @@ def test_without_a_person_the_options_are_named(tmp_path: Path) -> None:
         (("--size", "gemma3"), "--size gemma3: write ID=MB"),
         (("--gpu-total", "-1"), "--gpu-total localhost=-1: -1 is not a whole number from 0 on"),
         (("--never-evict", "bge-m3", "--no-never-evict"), "--never-evict and --no-never-evict contradict each other"),
-        (("--openai", "https://u:p@h"), "--openai: an address with a password would stand in the registry: put the server behind a key"),
+        (
+            ("--openai", "https://u:p@h"),
+            "--openai: an address with a password would stand in the registry: put the server behind a key",
+        ),
         (("--key-env", "http://h=NO_SUCH"), "--key-env: the environment variable NO_SUCH is not set"),
         (("--keep-foreign", "x"), "--keep-foreign goes with --from-config FILE"),
     ],
@@ -227,7 +233,17 @@ def test_a_config_beside_it_is_only_mentioned(tmp_path: Path) -> None:
         )
         done = init(tmp_path, "--ollama", ollama.url, "--yes", "--gpu-total", "8192")
         assert "a litellm-config.yaml lies here and was not read: --from-config litellm-config.yaml" in done.stderr
-        done = init(tmp_path, "--from-config", "litellm-config.yaml", "--ollama", ollama.url, "--yes", "--force", "--gpu-total", "8192")
+        done = init(
+            tmp_path,
+            "--from-config",
+            "litellm-config.yaml",
+            "--ollama",
+            ollama.url,
+            "--yes",
+            "--force",
+            "--gpu-total",
+            "8192",
+        )
     assert done.returncode == 0, done.stderr
     registry = load_registry(tmp_path / REGISTRY)
     assert [model.id for model in registry.models] == ["chatty", "bge-m3"]
@@ -246,7 +262,10 @@ def test_questions_on_a_terminal(tmp_path: Path) -> None:
         )  # fmt: skip
     assert "'lots' is not a whole number" in said
     registry = load_registry(tmp_path / REGISTRY)
-    assert (registry.routing.tiers["embed"], registry.gpu_residency_policy.never_evict_ids) == (("b-embed",), ("b-embed",))
+    assert (registry.routing.tiers["embed"], registry.gpu_residency_policy.never_evict_ids) == (
+        ("b-embed",),
+        ("b-embed",),
+    )
 
 
 def test_a_person_may_keep_the_file(tmp_path: Path) -> None:
@@ -259,8 +278,15 @@ def test_a_person_may_keep_the_file(tmp_path: Path) -> None:
 def on_a_terminal(folder: Path, command: list[str], answers: list[tuple[str, str]], code: int = 0, **more: str) -> str:
     """Run a command on a terminal: after each text that it shows, type the answer; return all it showed."""
     master, slave = pty.openpty()
-    env = {**{name: value for name, value in os.environ.items() if not name.startswith(("LITELLM", "OLLAMA"))}, "HOME": str(folder), "TERM": "dumb", **more}
-    process = subprocess.Popen(command, cwd=folder, env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("LITELLM", "OLLAMA"))},
+        "HOME": str(folder),
+        "TERM": "dumb",
+        **more,
+    }
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
     os.close(slave)
     shown, at, left, end = "", 0, list(answers), time.monotonic() + 60
     try:

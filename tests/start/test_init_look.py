@@ -29,7 +29,13 @@ def test_each_port_is_what_it_is() -> None:
     routes = ollama_routes({"gemma3:4b": GEMMA, "bge-m3:latest": BGE}, {"bge-m3:latest": {"size": 1200, "vram": 1200}})
     routes["/v1/models"] = {"object": "list", "data": [{"id": "gemma3:4b", "object": "model"}]}
     info = {"model_id": "BAAI/bge-m3", "model_type": {"embedding": {"pooling": "cls"}}, "max_input_length": 8192}
-    listed = {"object": "list", "data": [{"id": "a-7b", "max_model_len": 4096}, {"id": "b", "meta": {"n_ctx_train": 9, "n_embd": 64, "n_params": 5e8}}]}
+    listed = {
+        "object": "list",
+        "data": [
+            {"id": "a-7b", "max_model_len": 4096},
+            {"id": "b", "meta": {"n_ctx_train": 9, "n_embd": 64, "n_params": 5e8}},
+        ],
+    }
     watcher = Quiet()
     with Stand(routes) as ollama, Stand({"/info": info}) as tei, Stand({"/v1/models": listed}) as vllm:
         again = ollama.url.replace("127.0.0.1", "localhost")
@@ -46,7 +52,9 @@ def test_each_port_is_what_it_is() -> None:
         ("bge-m3:latest", ("embedding",), True, 1024, 567e6),
     ]
     assert found.teis == (TeiSeen(tei.url, "BAAI/bge-m3", "embedder", 8192),)
-    assert found.openais == (OpenAiSeen(f"{vllm.url}/v1", (OpenAiModel("a-7b", 4096), OpenAiModel("b", None, 64, 5e8))),)
+    assert found.openais == (
+        OpenAiSeen(f"{vllm.url}/v1", (OpenAiModel("a-7b", 4096), OpenAiModel("b", None, 64, 5e8))),
+    )
     assert (found.left, watcher.steps) == ((), 3)
 
 
@@ -135,7 +143,12 @@ def test_the_usual_places_are_quiet_where_nobody_is() -> None:
 def test_ollama_host(variable: str | None, first: str) -> None:
     """$OLLAMA_HOST names the server, also where it says where that listens."""
     targets = usual(variable)
-    assert [target.base for target in targets] == [first, "http://127.0.0.1:8080", "http://127.0.0.1:8000", "http://127.0.0.1:1234"]
+    assert [target.base for target in targets] == [
+        first,
+        "http://127.0.0.1:8080",
+        "http://127.0.0.1:8000",
+        "http://127.0.0.1:1234",
+    ]
     assert not any(target.named for target in targets)
 
 
@@ -189,7 +202,9 @@ def test_names_of_models_do_not_steer_the_terminal() -> None:
         assert watcher.said == [server.url, f"evil�[2j:latest at {server.url}"]
 
 
-@pytest.mark.parametrize("text", ["", "ftp://x", "http://", "http://a b", "http://x:99999", "http://u:p@x", "http://x?k=1", "http://x\x07"])
+@pytest.mark.parametrize(
+    "text", ["", "ftp://x", "http://", "http://a b", "http://x:99999", "http://u:p@x", "http://x?k=1", "http://x\x07"]
+)
 def test_what_is_no_address(text: str) -> None:
     """No host, another scheme, a password or a query: refused before anything is asked."""
     with pytest.raises(ValueError):

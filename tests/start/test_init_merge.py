@@ -32,7 +32,9 @@ def from_config(id: str, model: str, **more: object) -> ProposedModel:
 def test_the_imported_entry_wins_and_gets_the_measured_size() -> None:
     """Same model, same server: one entry under the config's name; what Ollama is told moves to where it counts."""
     mine = from_config("chatty", "ollama_chat/gemma3:4b", num_ctx=8192, keep_alive="10m", num_gpu=20, temperature=0.1)
-    imported = Proposal((mine,), {"talk": ("chatty",)}, {"gpt": "chatty"}, left=(Left("x", "y"),), notes=("from a config",))
+    imported = Proposal(
+        (mine,), {"talk": ("chatty",)}, {"gpt": "chatty"}, left=(Left("x", "y"),), notes=("from a config",)
+    )
     merged = merge(found("gemma3:4b", "bge-m3"), imported)
     assert [model.id for model in merged.models] == ["chatty", "bge-m3", "qwen:14b"]
     assert merged.models[0].entry == {
@@ -67,7 +69,16 @@ def test_two_names_for_one_embedder_keep_it_once() -> None:
     """Both get the size; one of them stays on the GPU."""
     params = {"model": "ollama/bge-m3", "api_base": OLLAMA}
     both = [
-        ProposedModel({"id": name, "role": "embedder", "lifecycle": "always-on", "metered": False, "dimensions": 1024, "litellm": params})
+        ProposedModel(
+            {
+                "id": name,
+                "role": "embedder",
+                "lifecycle": "always-on",
+                "metered": False,
+                "dimensions": 1024,
+                "litellm": params,
+            }
+        )
         for name in ("vec", "vectors")
     ]
     merged = merge(found(), Proposal(tuple(both)))
@@ -79,7 +90,10 @@ def test_two_names_for_one_embedder_keep_it_once() -> None:
 
 def test_names_that_the_config_has_make_way() -> None:
     """A config's model called `large`, its tier called as a found model, another embedding pool: nothing clashes or mixes."""
-    mine = [from_config("large", "openai/gpt-4o", api_base="https://api.openai.com/v1"), from_config("v", "openai/v", api_base="http://x")]
+    mine = [
+        from_config("large", "openai/gpt-4o", api_base="https://api.openai.com/v1"),
+        from_config("v", "openai/v", api_base="http://x"),
+    ]
     imported = Proposal(tuple(mine), {"qwen:14b": ("large",), "embed": ("v",)})
     merged = merge(found(), imported)
     assert [model.id for model in merged.models] == ["large", "v", "gemma3:4b", "bge-m3", "qwen:14b-2"]
@@ -96,7 +110,11 @@ def test_a_sized_entry_is_not_called_unsized() -> None:
     imported = carry({"model_list": [entry]})
     assert "calibrate" in str(imported)
     merged = merge(found("gemma3:4b"), imported).models[0]
-    assert (merged.id, merged.entry["gpu_residency"]["vram_mb"], "calibrate" in str((merged.notes, merged.marks))) == ("local", 3300, False)
+    assert (merged.id, merged.entry["gpu_residency"]["vram_mb"], "calibrate" in str((merged.notes, merged.marks))) == (
+        "local",
+        3300,
+        False,
+    )
 
 
 def test_what_is_found_never_takes_a_name_that_stays_litellms() -> None:
@@ -104,7 +122,11 @@ def test_what_is_found_never_takes_a_name_that_stays_litellms() -> None:
     leaked = {"api_key": "sk-0123456789abcdef", "api_base": "http://127.0.0.1:9/v1"}
     config = {
         "model_list": [
-            {"model_name": "gemma3:4b", "litellm_params": {"model": "openai/x", **leaked}, "model_info": {"id": "bge-m3"}},
+            {
+                "model_name": "gemma3:4b",
+                "litellm_params": {"model": "openai/x", **leaked},
+                "model_info": {"id": "bge-m3"},
+            },
             {"model_name": "large", "litellm_params": {"model": "openai/y", **leaked}},
         ],
         "router_settings": {"model_group_alias": {"small": "large"}},

@@ -33,19 +33,40 @@ NASTY = (
 )  # fmt: skip
 names = st.one_of(st.sampled_from(NASTY), st.text(min_size=1, max_size=12).filter(lambda text: text.strip("/ ")))
 bases = st.sampled_from(
-    ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://gpu-box:11434", "http://10.0.0.9:3", "https://models.example.com", "https://api.openai.com"]
+    [
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:2",
+        "http://gpu-box:11434",
+        "http://10.0.0.9:3",
+        "https://models.example.com",
+        "https://api.openai.com",
+    ]
 )
 counts = st.one_of(st.none(), st.integers(1, 10**6))
 shapes = st.one_of(
     st.none(),
-    st.builds(Shape, st.integers(1, 200), st.integers(1, 128), st.integers(1, 128), st.integers(1, 20000), st.booleans(), counts),
+    st.builds(
+        Shape,
+        st.integers(1, 200),
+        st.integers(1, 128),
+        st.integers(1, 128),
+        st.integers(1, 20000),
+        st.booleans(),
+        counts,
+    ),
 )
 
 
 @st.composite
 def ollama_models(draw: Any) -> OllamaModel:
     name = draw(names)
-    file = ModelFile(full_name(name), draw(st.sampled_from(["", "aa", "bb"])), draw(st.floats(0, 1e6)), shape=draw(shapes), remote=draw(st.booleans()))
+    file = ModelFile(
+        full_name(name),
+        draw(st.sampled_from(["", "aa", "bb"])),
+        draw(st.floats(0, 1e6)),
+        shape=draw(shapes),
+        remote=draw(st.booleans()),
+    )
     abilities = draw(st.sampled_from([(), ("completion",), ("completion", "to\nols"), ("embedding",), ("image",)]))
     embedding = "embedding" in abilities or (not abilities and draw(st.booleans()))
     width = draw(counts) if embedding else None
@@ -72,11 +93,23 @@ openais = st.builds(
     st.sampled_from(["", "MY_KEY"]),
 )
 gpus = st.builds(
-    Gpu, st.sampled_from(["GPU-1", "GPU-2"]), st.integers(0, 3), st.just("g"), st.floats(1, 1e6), st.just(0.0), st.sampled_from(["ok", "unknown", "unsupported"])
+    Gpu,
+    st.sampled_from(["GPU-1", "GPU-2"]),
+    st.integers(0, 3),
+    st.just("g"),
+    st.floats(1, 1e6),
+    st.just(0.0),
+    st.sampled_from(["ok", "unknown", "unsupported"]),
 )
 drivers = st.one_of(
     st.just(Nvml()),
-    st.builds(Nvml, st.just("ok"), st.just("ok"), st.just(""), st.lists(gpus, min_size=1, max_size=2, unique_by=lambda one: one.uuid).map(tuple)),
+    st.builds(
+        Nvml,
+        st.just("ok"),
+        st.just("ok"),
+        st.just(""),
+        st.lists(gpus, min_size=1, max_size=2, unique_by=lambda one: one.uuid).map(tuple),
+    ),
 )
 founds = st.builds(
     Found,
@@ -96,7 +129,10 @@ def decided(draw: Any) -> tuple[Found, Choices]:
     choices = Choices(num_ctx=draw(counts), reserve_mb=draw(st.integers(0, 5000)))
     ids = [draft.id for draft in drafts_of(found, choices)[0]]
     if ids and draw(st.booleans()):
-        choices = Choices(free=frozenset({draw(st.sampled_from(ids))}), sizes={draw(st.sampled_from(ids)): draw(st.integers(1, 10**6))})
+        choices = Choices(
+            free=frozenset({draw(st.sampled_from(ids))}),
+            sizes={draw(st.sampled_from(ids)): draw(st.integers(1, 10**6))},
+        )
     for _ in range(40):
         question = next_question(found, choices)
         if question is None:
@@ -131,7 +167,9 @@ def test_what_is_proposed_loads_and_says_the_same(case: tuple[Found, Choices]) -
     assert len(entries) == len(proposal.models)
     drafts = {draft.id: draft for draft in drafts_of(found, choices)[0]}
     for one, entry in entries.items():
-        free = one in choices.free or (all(is_own(base) or base in choices.free for base in drafts[one].bases) and not drafts[one].cloud)
+        free = one in choices.free or (
+            all(is_own(base) or base in choices.free for base in drafts[one].bases) and not drafts[one].cloud
+        )
         assert entry["metered"] is not free, one
         assert any(one in ids for ids in proposal.tiers.values()), one
     for ids in proposal.tiers.values():
@@ -178,7 +216,9 @@ def test_ids_are_legal_and_new(name: str, others: list[str]) -> None:
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.sampled_from(NASTY)),
-        lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NASTY), inner, max_size=4)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NASTY), inner, max_size=4)
+        ),
         max_leaves=12,
     ),
     st.text(),
@@ -186,5 +226,7 @@ def test_ids_are_legal_and_new(name: str, others: list[str]) -> None:
 def test_any_value_is_written_so_that_it_is_read_back(value: Any, note: str) -> None:
     """YAML 1.1 surprises are quoted, and no comment breaks its line."""
     entry = {"id": "a", "x": value, "y": {"z": value}}
-    proposal = Proposal((ProposedModel(entry, (note,), {"x": note, "y.z": note}),), notes=(note,), left=(Left(note, note, note),))
+    proposal = Proposal(
+        (ProposedModel(entry, (note,), {"x": note, "y.z": note}),), notes=(note,), left=(Left(note, note, note),)
+    )
     assert yaml.safe_load(render(proposal)) == document(proposal)

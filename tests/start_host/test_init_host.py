@@ -35,7 +35,14 @@ def openai_routes() -> dict[str, Any]:
         message = {"role": "assistant", "content": "from vllm"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-        return {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice], "usage": usage}
+        return {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": body["model"],
+            "choices": [choice],
+            "usage": usage,
+        }
 
     listed = {"object": "list", "data": [{"id": "Qwen/Qwen3-32B", "object": "model", "max_model_len": 32768}]}
     return {"/v1/models": listed, "/v1/chat/completions": chat}
@@ -47,9 +54,18 @@ def tei_embedder_routes() -> dict[str, Any]:
     def embed(body: Any) -> Any:
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         data = [{"object": "embedding", "index": n, "embedding": [0.5] * 384} for n, _ in enumerate(texts)]
-        return {"object": "list", "data": data, "model": body["model"], "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+        return {
+            "object": "list",
+            "data": data,
+            "model": body["model"],
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
 
-    told = {"model_id": "BAAI/bge-small-en-v1.5", "model_type": {"embedding": {"pooling": "cls"}}, "max_input_length": 512}
+    told = {
+        "model_id": "BAAI/bge-small-en-v1.5",
+        "model_type": {"embedding": {"pooling": "cls"}},
+        "max_input_length": 512,
+    }
     return {"/info": told, "/health": b"", "/v1/embeddings": embed}
 
 
@@ -58,7 +74,9 @@ def serving(command: str, folder: Path, env: dict[str, str], port: int) -> Itera
     """Run a command line that ends in a proxy, until it answers; then its address."""
     log = folder / "proxy.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(["sh", "-c", command], cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            ["sh", "-c", command], cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         end = time.monotonic() + 180
@@ -105,7 +123,9 @@ def test_three_commands_make_a_proxy_that_answers_in_every_tier(tmp_path: Path, 
         env["LITELLM_REGISTRY_STATE"] = f"sqlite:///{tmp_path}/state.sqlite"
 
         more = f" --ollama {paid.url} --tei {tei.url}"
-        done = subprocess.run(["sh", "-c", one + more], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["sh", "-c", one + more], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
         # Looking loaded nothing, used nothing and paid nothing.
@@ -125,16 +145,21 @@ def test_three_commands_make_a_proxy_that_answers_in_every_tier(tmp_path: Path, 
             "embed-BAAI/bge-small-en-v1.5": ("BAAI/bge-small-en-v1.5",),
         }
         assert registry.gpu_residency_policy.never_evict_ids == ("bge-m3", "BAAI/bge-reranker-v2-m3")
-        assert {key: size.total_mb for key, size in registry.gpu_residency_policy.gpus.items()} == {"GPU-stub-1070": 8192}
+        assert {key: size.total_mb for key, size in registry.gpu_residency_policy.gpus.items()} == {
+            "GPU-stub-1070": 8192
+        }
 
         done = subprocess.run(["sh", "-c", two], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         config = yaml.safe_load((folder / "litellm-config.yaml").read_text())
         assert sorted(entry["model_name"] for entry in config["model_list"]) == sorted(registry.by_id)
 
-        with serving(f"exec {three.strip()} --port {port}", folder, env, port) as url, httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {KEY}", "x-registry-wait": "20"}, timeout=60
-        ) as client:
+        with (
+            serving(f"exec {three.strip()} --port {port}", folder, env, port) as url,
+            httpx.Client(
+                base_url=url, headers={"Authorization": f"Bearer {KEY}", "x-registry-wait": "20"}, timeout=60
+            ) as client,
+        ):
             said = [{"role": "user", "content": "hi"}]
             large = client.post("/v1/chat/completions", json={"model": "large", "messages": said})
             embed = client.post("/v1/embeddings", json={"model": "embed", "input": "hi"})
@@ -175,7 +200,10 @@ def test_without_nvml_the_proxy_answers_as_well(more: str, tmp_path: Path) -> No
         command = f"litellm-registry init --yes --ollama {house.ollama.url} --tei {house.tei.url}{more}"
         command += f" && generate-litellm-config && exec litellm-registry serve --port {port}"
         headers = {"Authorization": f"Bearer {KEY}", "x-registry-wait": "20"}
-        with serving(command, folder, env, port) as url, httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+        with (
+            serving(command, folder, env, port) as url,
+            httpx.Client(base_url=url, headers=headers, timeout=60) as client,
+        ):
             said = [{"role": "user", "content": "hi"}]
             answers = [
                 client.post("/v1/embeddings", json={"model": "embed", "input": "hi"}),
