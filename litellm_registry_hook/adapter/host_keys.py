@@ -24,6 +24,7 @@ __all__ = [
     "admin_auth",
     "auth_error",
     "custom_auth",
+    "database",
     "has_key_database",
     "is_proxy_admin",
     "key_auth",
@@ -143,6 +144,11 @@ def name_of_admin(auth: UserAPIKeyAuth) -> str:
         return auth.key_alias
     is_master = MASTER_KEY_TOKEN in {auth.token, auth.api_key}
     return "master key" if is_master else auth.user_id or "proxy admin"
+
+
+def database() -> Any:
+    """Return the client of LiteLLM's database; None without one, and until the proxy has connected to it."""
+    return proxy_server.prisma_client
 
 
 def has_key_database() -> bool:

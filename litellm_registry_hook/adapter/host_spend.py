@@ -1,4 +1,4 @@
-"""What LiteLLM's own database says was spent on a model. With host.py the place for LiteLLM's internals.
+"""What LiteLLM's own database says was spent on a model: the one table that we read there.
 
 Read is LiteLLM_DailyUserSpend, a row a day (UTC), key and model, written every few seconds
 (db_spend_update_writer.py:2892). Its unique key holds the provider's model but not the model group, so that two groups
@@ -10,15 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from litellm_registry_hook.adapter.host_parts import imported
+from litellm_registry_hook.adapter.host_keys import database
 from litellm_registry_hook.core.availability.period import bounds
 from litellm_registry_hook.core.availability.probes import Answer, Probe
 from litellm_registry_hook.core.registry import Registry
-
-with imported():
-    from litellm.proxy import proxy_server
 
 TIMEOUT_S: Final = 10.0
 QUERY: Final = """
@@ -75,7 +72,7 @@ def ask_spend(
 
 async def _spent(*values: str) -> float | None:
     # Looked up at each call: the proxy connects to its database after the callbacks are loaded.
-    prisma: Any = proxy_server.prisma_client
+    prisma = database()
     if prisma is None:
         return None
     rows = await prisma.db.query_raw(QUERY, *values)
