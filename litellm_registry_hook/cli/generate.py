@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from litellm_registry_hook.cli.names import files
 from litellm_registry_hook.cli.opt_in_options import ADMIN_KEY
@@ -74,6 +75,9 @@ def generate(
     """
     if url is not None and not check:
         raise click.UsageError("--running goes with --check: it compares, and writes nothing")
+    source = click.get_current_context().get_parameter_source("admin_key_env")
+    if url is None and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--admin-key-env goes with --running: nobody else is asked")
     path = Path(config_file)
     beside: _Beside | None = None
     try:

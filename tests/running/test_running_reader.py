@@ -189,6 +189,13 @@ def test_running_without_check(folder: Path) -> None:
     assert done.stderr.startswith("error: --running goes with --check: it compares, and writes nothing")
 
 
+def test_an_admin_key_for_nobody(folder: Path) -> None:
+    """Without --running no proxy is asked, so a key's variable would have no effect."""
+    done = run(folder, "--check", "--admin-key-env", "OTHER_KEY")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --admin-key-env goes with --running: nobody else is asked")
+
+
 @pytest.mark.parametrize("how", ["hang", "drip"])
 def test_a_hanging_proxy(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """A proxy that never answers, and one that sends a byte now and then, are given up in time."""
